@@ -554,6 +554,32 @@ def test_connection_uses_a_link_that_comes_up_later(scenario: str) -> None:
     assert all({"one", "two"} <= {path["links"][0] for path in flow["paths"]} for flow in flows)
 
 
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+@pytest.mark.parametrize("version", ["v4", "v6"])
+@pytest.mark.parametrize("paths", ["fullmesh", "disjoint"])
+def test_new_address_of_a_link_is_a_new_path(scenario: str, paths: str, version: str) -> None:
+    near = SCENARIO.replace('between = ["A", "B"]', 'between = ["A", "R1"]', 1)
+    near = near.replace('between = ["A", "B"]', 'between = ["A", "R2"]', 1)
+    far = BEHIND.replace('"R"', '"R1"', 1).replace('"R"', '"R2"', 1)
+    event = LATE.replace('state = "up"', 'state = "up", address = "new"')
+    Path(scenario).write_text(near + far + event, encoding="utf-8")
+    (flow,) = measured(scenario, "flow.F.protocol=mptcp", f'flow.F.paths="{paths}"', f'ip="{version}"')["flows"]
+    used = [path for path in flow["paths"] if path["throughput_bps"] > 0]
+    new = {"v4": "100.64.", "v6": "[2001:db8:40:"}[version]
+    assert any(path["local"].startswith(new) and path["links"][0] == "two" for path in used), flow["paths"]
+    assert flow["state"] == "open"
+    assert flow["gap_s"] < 1.0
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_event_of_a_flow_makes_a_path_a_backup(scenario: str) -> None:
+    with Path(scenario).open("a", encoding="utf-8") as file:
+        file.write('[[event]]\nat = "300 ms"\nflow = "F"\nset = { backup = ["two"] }\n')
+    (flow,) = measured(scenario, "flow.F.protocol=mptcp", 'warmup="1 s"')["flows"]
+    rates = {path["links"][0]: path["throughput_bps"] for path in flow["paths"]}
+    assert rates.get("two", 0.0) < 0.05 * rates["one"]
+
+
 def test_study_runs_on_kernel_and_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     study = small_study.STUDY.replace("repetitions = 2", "repetitions = 1").replace('"5 s"', '"2 s"')

@@ -84,8 +84,13 @@ OF_SHARED = {"path-bottleneck-share", "path-coupled-share"}
 """Metrics of paths only, and only if shared bottlenecks are detected."""
 OF_LOSSY_PATHS = {"loss-spread"}
 """Metrics of flows with several paths and losses only."""
-OF_OUTAGES = {"recovery-time", "recovered-share", "path-back-time"}
-"""Metrics of flows only whose links went down and came up again."""
+OF_OUTAGES = {"recovery-time", "recovered-share", "path-back-time"} | {
+    "gap",
+    "gap-delivered",
+    "repeated",
+    "first-data-after-event",
+}
+"""Metrics only of runs with events, and of flows whose links went down and came up again."""
 OF_EXCHANGES = {"reverse-goodput", "answers", *(m for m in METRICS if m.startswith("response-time-"))}
 """Metrics of flows only whose remote application answers."""
 

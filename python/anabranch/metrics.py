@@ -198,7 +198,7 @@ SIGNED = ("deviation",)
 
 HIGHER_IS_BETTER = frozenset({
     "goodput", "reverse-goodput", "answers", "recovered-share", "jain", "established", "fill", "over-alone",
-    "over-best-path",
+    "over-best-path", "gap-delivered",
 })  # fmt: skip
 """Metrics of which a user always wants more."""
 
@@ -206,5 +206,6 @@ LOWER_IS_BETTER = frozenset({
     "delivery-delay-mean", "delivery-delay-p95", "setup-time", "response-time-mean", "response-time-p50",
     "response-time-p95", "response-time-p99", "recovery-time", "reordering-buffer", "path-retransmissions",
     "path-timeouts", "path-reinjections", "path-srtt", "path-back-time", "queue-length", "drops",
+    "gap", "repeated", "first-data-after-event",
 })  # fmt: skip
 """Metrics of which a user always wants less. Metrics in neither set depend on the aim of the user."""

@@ -120,6 +120,11 @@ pub trait Endpoint: Send {
     /// State and counters as of now.
     fn report(&self) -> Report;
 
+    /// Bytes received between each pair of addresses, as in the [`report`](Self::report).
+    fn arrivals(&self) -> Vec<Arrival> {
+        self.report().arrivals
+    }
+
     /// Times of this end's paths up to `now`, by the cause that limited what they sent. Empty for a protocol without
     /// congestion control.
     fn limits(&self, now: Time) -> Limits;

@@ -66,4 +66,12 @@ impl Ends {
         let first = self.remote.first().expect("a connecting end has a remote address");
         SocketAddr::new(*first, self.remote_port)
     }
+
+    /// An address of either host is replaced by another on the same interface.
+    pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
+        let local = self.local.iter_mut().map(|own| &mut own.ip);
+        for ip in local.chain(&mut self.remote).filter(|ip| **ip == old) {
+            *ip = new;
+        }
+    }
 }

@@ -6,6 +6,7 @@ use super::protocol::Protocol;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_sctp::{self as sctp, ConfigError, CookieKey};
+use core::net::IpAddr;
 use std::collections::VecDeque;
 
 /// Settings of a listener.
@@ -70,6 +71,17 @@ impl Listener {
         }
         if let Some(stateless) = &mut self.stateless {
             stateless.set_addresses(addresses.to_vec());
+        }
+    }
+
+    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    pub(super) fn renumber(&mut self, old: IpAddr, new: IpAddr) {
+        self.protocol.renumber(old, new);
+        for own in self.local.iter_mut().flatten().filter(|own| own.ip == old) {
+            own.ip = new;
+        }
+        if let Some(stateless) = &mut self.stateless {
+            stateless.renumber(old, new);
         }
     }
 

@@ -1,10 +1,11 @@
-//! Commands for single paths of a running connection.
+//! Commands for single paths of a running connection, and for addresses of the host.
 
 use super::Host;
 use super::id::ConnectionId;
 use super::protocol::Core;
 use anabranch_base::time::Time;
 use anabranch_multipath::PathId;
+use core::net::IpAddr;
 
 impl Host {
     /// Makes a path of an association its primary path (RFC 9260 §11.1.5). Returns false if the connection has no such
@@ -24,6 +25,40 @@ impl Host {
         match self.connections.get_mut(id).map(|slot| &mut slot.core) {
             Some(Core::Mptcp(core)) => core.set_backup(now, path, backup),
             _ => false,
+        }
+    }
+
+    /// Makes the addresses with this property backups of a Multipath TCP connection, and its others usual ones. Returns false
+    /// if there is no such connection, or the protocol has no priorities.
+    pub fn set_backup_addresses(
+        &mut self,
+        now: Time,
+        id: ConnectionId,
+        is_backup: &dyn Fn(IpAddr) -> bool,
+    ) -> bool {
+        self.wake(id);
+        let Some(Core::Mptcp(core)) = self.connections.get_mut(id).map(|slot| &mut slot.core) else {
+            return false;
+        };
+        core.set_backup_addresses(now, is_backup);
+        true
+    }
+
+    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    /// [`remove_address`](Self::remove_address) reports the end of the old one before, and
+    /// [`add_address`](Self::add_address) the new one after, if the interface is up.
+    pub fn renumber(&mut self, now: Time, old: IpAddr, new: IpAddr) {
+        for listener in self.listeners.values_mut() {
+            listener.renumber(old, new);
+        }
+        let all: Vec<_> = self.connections.ids().collect();
+        for id in all {
+            match self.connections.get_mut(id).map(|slot| &mut slot.core) {
+                Some(Core::Mptcp(core)) => core.renumber(now, old, new),
+                Some(Core::Sctp(core)) => core.renumber(now, old, new),
+                Some(Core::Tcp(_) | Core::Udp(_)) | None => {}
+            }
+            self.wake(id);
         }
     }
 }

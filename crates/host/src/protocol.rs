@@ -88,6 +88,17 @@ impl Protocol {
     }
 }
 
+impl Protocol {
+    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
+        match self {
+            Self::Mptcp(config) => config.renumber(old, new),
+            Self::Sctp(config) => config.renumber(old, new),
+            Self::Tcp(_) | Self::Udp => {}
+        }
+    }
+}
+
 fn udp(ends: &Ends, remote: SocketAddr) -> Udp {
     let (local, mtu) = ends.first_local();
     Udp::new(local, remote, mtu)

@@ -116,6 +116,7 @@ fn events(of: &Scenario, written: &Value) -> Vec<Value> {
         json!({
             "at_ns": event.at.as_nanos(),
             "link": written["link"],
+            "flow": written["flow"],
             "direction": written["direction"],
             "set": written["set"],
         })

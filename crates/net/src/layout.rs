@@ -3,7 +3,7 @@
 use anabranch_netem::network::BuildError;
 use anabranch_netem::{FlowHash, Interface, IpVersion, Network};
 use anabranch_scenario::Scenario;
-use anabranch_scenario::model::{Change, Directions, Flow};
+use anabranch_scenario::model::{Change, Directions, Event, Flow, FlowChange, FlowEvent, Subject};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::Serialize;
 
@@ -36,6 +36,8 @@ pub struct Layout {
     pub proxies: Vec<Proxy>,
     /// Changes of hosts' interfaces, in order of time.
     pub changes: Vec<InterfaceChange>,
+    /// Changes of flows' backups, in order of time.
+    pub priorities: Vec<PriorityChange>,
     /// Whether a router chooses among several ways by the hash of a packet's flow.
     pub has_alternatives: bool,
     /// The scenario with every default.
@@ -147,6 +149,20 @@ pub struct InterfaceChange {
     pub interface: usize,
     /// True if the interface comes up, false if it goes down.
     pub up: bool,
+    /// A new address, which replaces the former one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+}
+
+/// Other links' addresses become backups of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PriorityChange {
+    /// Time of the change, seconds from the start.
+    pub at_s: f64,
+    /// The flow's index.
+    pub flow: usize,
+    /// The links whose addresses are backups from now on.
+    pub backup: Vec<String>,
 }
 
 impl Layout {
@@ -181,9 +197,10 @@ impl Layout {
         let routers = routers(scenario, &mut network, &all);
         let proxies = proxies(scenario, &mut network);
         let changes = changes(scenario, &hosts);
+        let priorities = priorities(scenario);
         let has_alternatives = network.has_alternatives();
         let scenario = anabranch_scenario::to_json(scenario);
-        Ok(Self { hosts, routers, flows, proxies, changes, has_alternatives, scenario })
+        Ok(Self { hosts, routers, flows, proxies, changes, priorities, has_alternatives, scenario })
     }
 }
 
@@ -270,26 +287,44 @@ fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
 
 /// Changes of hosts' interfaces. An interface has the state of the link direction that leaves from it.
 fn changes(scenario: &Scenario, hosts: &[Host]) -> Vec<InterfaceChange> {
+    let mut generations = vec![0_u8; scenario.links.len()];
     let mut changes = Vec::new();
     for event in &scenario.events {
-        for change in &event.changes {
+        let Some(on) = event.of_link() else { continue };
+        generations[on.link] = generations[on.link].saturating_add(u8::from(on.renumbers));
+        for change in &on.changes {
             let Change::State { up } = *change else { continue };
             for (host, declared) in hosts.iter().enumerate() {
                 for (interface, other) in declared.interfaces.iter().enumerate() {
                     let own = Interface(other.index);
-                    let ends = match event.directions {
+                    let ends = match on.directions {
                         Directions::Both => true,
                         Directions::Forward => own.end() == 0,
                         Directions::Reverse => own.end() == 1,
                     };
-                    if own.link() == event.link && ends {
-                        changes.push(InterfaceChange { at_s: event.at.as_secs_f64(), host, interface, up });
+                    if own.link() != on.link || !ends {
+                        continue;
                     }
+                    let new = on.renumbers.then(|| scenario.address_of(own, generations[on.link]));
+                    let (at_s, address) = (event.at.as_secs_f64(), new.map(|ip| ip.to_string()));
+                    changes.push(InterfaceChange { at_s, host, interface, up, address });
                 }
             }
         }
     }
     changes
+}
+
+/// Changes of the backups of Multipath TCP's flows.
+fn priorities(scenario: &Scenario) -> Vec<PriorityChange> {
+    let change = |event: &Event| match &event.subject {
+        Subject::Flow(FlowEvent { flow, change: FlowChange::Backup(links) }) => {
+            let backup = links.iter().map(|&link| scenario.links[link].name.clone()).collect();
+            Some(PriorityChange { at_s: event.at.as_secs_f64(), flow: *flow, backup })
+        }
+        _ => None,
+    };
+    scenario.events.iter().filter_map(change).collect()
 }
 
 #[cfg(test)]
@@ -389,7 +424,26 @@ mod tests {
             TEXT.replace("protocol = \"mptcp\"", "protocol = \"mptcp\"\ninitial_path = \"direct\"");
         let flows = Layout::new(&anabranch_scenario::parse(&elsewhere, "test", &[]).unwrap()).unwrap().flows;
         assert_eq!((flows[0].local.as_str(), flows[0].remote.as_str()), ("10.0.0.9", "10.0.0.10"));
-        let down = InterfaceChange { at_s: 0.5, host: 1, interface: 1, up: false };
+        let down = InterfaceChange { at_s: 0.5, host: 1, interface: 1, up: false, address: None };
         assert_eq!(layout.changes, [down]);
+    }
+
+    #[test]
+    fn changes_have_new_addresses_and_backups() {
+        let text =
+            TEXT.replace("direction = \"reverse\"", "").replace("\"down\"", "\"up\", address = \"new\"");
+        let event = "[[event]]\nat = \"0.6 s\"\nflow = \"A-B\"\nset = { backup = [\"direct\"] }";
+        let scenario = anabranch_scenario::parse(&format!("{text}\n{event}"), "test", &[]).unwrap();
+        let layout = Layout::new(&scenario).unwrap();
+        let change = |host, address: &str| InterfaceChange {
+            at_s: 0.5,
+            host,
+            interface: 1,
+            up: true,
+            address: Some(address.to_owned()),
+        };
+        assert_eq!(layout.changes, [change(0, "100.64.64.9"), change(1, "100.64.64.10")]);
+        let backup = vec!["direct".to_owned()];
+        assert_eq!(layout.priorities, [PriorityChange { at_s: 0.6, flow: 0, backup }]);
     }
 }

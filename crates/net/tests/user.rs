@@ -182,3 +182,15 @@ fn stopped_run_ends_at_once() {
     let Err(RunError::Interrupted { at }) = stopped else { panic!("{stopped:?}") };
     assert!(at.as_secs_f64() < 3600.0);
 }
+
+#[test]
+fn new_address_of_a_link_is_a_new_path() {
+    let event = "[[event]]\nat = \"1 s\"\nlink = \"lower\"\nset = { state = \"up\", address = \"new\" }";
+    let result = run(&scenario(4, &format!("protocol = \"mptcp\"\n{event}")));
+    let flow = &result.flows[0];
+    let new = flow.paths.iter().find(|path| path.local.starts_with("100.64."));
+    let new = new.unwrap_or_else(|| panic!("{:?}", flow.paths));
+    assert!(new.usable && new.goodput_bps > 5e5, "{new:?}");
+    assert_eq!(flow.state, "open");
+    assert!(new.first_data_after_event_s.is_some() && flow.gap_s.is_some());
+}

@@ -2,12 +2,13 @@
 //! repeated without the file, the defaults of that version and the overrides.
 
 use super::choices::{
-    DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES, STATES,
-    word,
+    ADDRESSES, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES,
+    STATES, word,
 };
 use super::model::{
-    Change, Event, Flow, Host, Link, LinkDelay, LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol,
-    Queue, QueueLimit, RateTrace, Router, Scenario, Scope, Workload,
+    Change, Event, Flow, FlowChange, FlowEvent, Host, Link, LinkDelay, LinkEvent, LinkModel, LinkRate, Loss,
+    MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace, Router, Scenario, Scope, Subject,
+    Workload,
 };
 use super::quantity::PACKETS;
 use super::table::OWN;
@@ -76,7 +77,7 @@ fn tables(scenario: &Scenario) -> [(&'static str, Vec<Entries>); 6] {
         ("host", scenario.hosts.iter().map(|entry| host(entry, links)).collect()),
         ("router", scenario.routers.iter().map(|entry| router(entry, links)).collect()),
         ("middlebox", scenario.middleboxes.iter().map(|entry| middlebox(entry, links)).collect()),
-        ("event", scenario.events.iter().map(|entry| event(entry, links)).collect()),
+        ("event", scenario.events.iter().map(|entry| event(entry, (links, &scenario.flows))).collect()),
     ]
 }
 
@@ -319,21 +320,37 @@ fn message_size(message: MessageSize) -> Written {
     })
 }
 
-fn event(event: &Event, links: &[Link]) -> Entries {
-    let change = |change: &Change| match change {
+fn event(event: &Event, (links, flows): (&[Link], &[Flow])) -> Entries {
+    let at = ("at", moment(event.at));
+    match &event.subject {
+        Subject::Link(LinkEvent { link, directions, renumbers, changes }) => {
+            let address = renumbers.then(|| ("address", text(word(ADDRESSES, renumbers))));
+            vec![
+                at,
+                ("link", text(&links[*link].name)),
+                ("direction", text(word(DIRECTIONS, directions))),
+                ("set", Table(changes.iter().map(change).chain(address).collect())),
+            ]
+        }
+        Subject::Flow(FlowEvent { flow, change }) => {
+            let set = match change {
+                FlowChange::Backup(backup) => ("backup", names(backup, links)),
+                FlowChange::Primary(link) => ("primary", text(&links[*link].name)),
+            };
+            vec![at, ("flow", text(&flows[*flow].name)), ("set", Table(vec![set]))]
+        }
+    }
+}
+
+fn change(change: &Change) -> (&'static str, Written) {
+    match change {
         Change::State { up } => ("state", text(word(STATES, up))),
         Change::Rate(new) => ("rate", rate(*new)),
         Change::Delay(new) => ("delay", time(*new)),
         Change::Jitter(new) => ("jitter", time(*new)),
         Change::Loss(new) => ("loss", loss(new)),
         Change::Queue(new) => ("queue", queue(new)),
-    };
-    vec![
-        ("at", moment(event.at)),
-        ("link", text(&links[event.link].name)),
-        ("direction", text(word(DIRECTIONS, &event.directions))),
-        ("set", Table(event.changes.iter().map(change).collect())),
-    ]
+    }
 }
 
 /// The values of a queue in the notation of scenarios, with thresholds as shares of the limit.

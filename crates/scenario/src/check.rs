@@ -454,6 +454,9 @@ fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Va
         Shape::List { .. } => matches!(node.data, Data::List(_)),
         _ => matches!(node.data, Data::Text(_)),
     };
+    if let Some(found) = word_or_quantity(node, shapes, place) {
+        return found;
+    }
     // A bare number lacks its unit if a quantity is allowed; the message should report that.
     let shape = shapes.iter().find(of_type).or_else(|| shapes.iter().filter(|_| is_number).find(quantity));
     if let Some(shape) = shape {
@@ -461,6 +464,24 @@ fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Va
     }
     let wanted: Vec<_> = shapes.iter().map(super::describe::shape).collect();
     Err(mismatch(node, place, &wanted.join(", or ")))
+}
+
+/// The word or the quantity that a key accepts; `None` where the shapes lack one of the two, or the value has another type.
+fn word_or_quantity(
+    node: &Node,
+    shapes: &'static [Shape],
+    place: &Place<'_>,
+) -> Option<Result<Value, Fault>> {
+    let Data::Text(text) = &node.data else { return None };
+    let words = shapes.iter().find(|shape| matches!(shape, Shape::OneOf(_)))?;
+    let quantity = shapes.iter().find(|shape| matches!(shape, Shape::Time { .. }))?;
+    let is_quantity =
+        text.trim_start().starts_with(|first: char| first.is_ascii_digit() || ".-+".contains(first));
+    if is_quantity {
+        return Some(value(node, quantity, place));
+    }
+    let wanted: Vec<_> = shapes.iter().map(super::describe::shape).collect();
+    Some(value(node, words, place).map_err(|_| mismatch(node, place, &wanted.join(", or "))))
 }
 
 /// A table whose tag determines its other keys.

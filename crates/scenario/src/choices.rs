@@ -21,6 +21,10 @@ pub(super) static STATES: &[Named<bool>] = &[
     named("down", "loses every packet; its hosts are notified", false),
 ];
 
+/// Whether the ends of a link get new addresses.
+pub(super) static ADDRESSES: &[Named<bool>] =
+    &[named("same", "the addresses that they had", false), named("new", "new addresses at both ends", true)];
+
 /// Whether a file has rates over time.
 pub(super) static RATE_FORMATS: &[Named<bool>] = &[
     named("mahimahi", "times at which up to 1500 bytes may leave", false),

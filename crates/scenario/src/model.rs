@@ -5,7 +5,7 @@ pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
 pub use anabranch_netem::{Change, IpVersion, LinkDelay, LinkModel, LinkRate, RateTrace, Reorder, Scope};
 pub use anabranch_settings::protocol::Protocol;
 
-use crate::measure::Outage;
+use crate::measure::{MAX_COUNTED_EVENTS, Outage};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
@@ -14,6 +14,7 @@ use anabranch_netem::{FlowHash, Interface};
 use anabranch_settings::policy::Reliability;
 use anabranch_wire::ip::protocol;
 use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// The largest seed: the largest integer of TOML, in which a result contains its scenario.
 pub const MAX_SEED: u64 = i64::MAX as u64;
@@ -104,10 +105,15 @@ impl Scenario {
         }
     }
 
-    /// The address of an end of a link.
+    /// The address of an end of a link at the start.
     pub fn address(&self, interface: Interface) -> IpAddr {
+        self.address_of(interface, 0)
+    }
+
+    /// The address of an end of a link after this number of new addresses.
+    pub fn address_of(&self, interface: Interface, generation: u8) -> IpAddr {
         match self.links[interface.link()].scope {
-            Scope::Global => interface.address(self.ip),
+            Scope::Global => interface.address_of(self.ip, generation),
             Scope::Link => interface.link_local_address(),
         }
     }
@@ -141,7 +147,7 @@ impl Scenario {
     /// The links with the values that they have after the first `events` events.
     pub fn links_after(&self, events: usize) -> Vec<Link> {
         let mut links = self.links.clone();
-        for event in &self.events[..events] {
+        for event in self.events[..events].iter().filter_map(Event::of_link) {
             let link = &mut links[event.link];
             let models: &mut [&mut LinkModel] = match event.directions {
                 Directions::Both => &mut [&mut link.forward, &mut link.reverse],
@@ -160,12 +166,22 @@ impl Scenario {
     /// The time in which links are down, if a link fails and recovers.
     pub fn outage(&self) -> Option<Outage> {
         let switched = |to: bool| {
-            let switches = move |event: &&Event| event.changes.contains(&Change::State { up: to });
+            let switches = move |event: &&Event| event.sets_state(to);
             self.events.iter().filter(switches).map(|event| event.at)
         };
         let down = switched(false).next()?;
         let up = switched(true).rfind(|&at| at > down)?;
         Some(Outage { down, up })
+    }
+}
+
+impl Scenario {
+    /// The times of its events, ascending and each once: the first [`MAX_COUNTED_EVENTS`].
+    pub fn event_times(&self) -> Arc<[Time]> {
+        let mut times: Vec<_> = self.events.iter().map(|event| event.at).collect();
+        times.dedup();
+        times.truncate(MAX_COUNTED_EVENTS);
+        times.into()
     }
 }
 
@@ -245,12 +261,69 @@ pub struct Route {
 pub struct Event {
     /// Time of the change.
     pub at: Time,
+    /// The changed link or flow, and its new values.
+    pub subject: Subject,
+}
+
+/// A link or a flow that an event changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Subject {
+    /// A link.
+    Link(LinkEvent),
+    /// A flow.
+    Flow(FlowEvent),
+}
+
+/// A change of a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkEvent {
     /// Index of the link.
     pub link: usize,
     /// The directions that change.
     pub directions: Directions,
+    /// Both ends of the link get new addresses, before the other changes.
+    pub renumbers: bool,
     /// The changes.
     pub changes: Vec<Change>,
+}
+
+/// A change of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowEvent {
+    /// Index of the flow.
+    pub flow: usize,
+    /// The change.
+    pub change: FlowChange,
+}
+
+/// A new value of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlowChange {
+    /// Indices of the links whose addresses are backups from now on, for Multipath TCP.
+    Backup(Vec<usize>),
+    /// Index of the link of the receiver of the data whose address becomes the primary destination, for SCTP.
+    Primary(usize),
+}
+
+impl Event {
+    /// A change of a link, whose addresses stay the same.
+    pub const fn link(at: Time, (link, directions): (usize, Directions), changes: Vec<Change>) -> Self {
+        let event = LinkEvent { link, directions, renumbers: false, changes };
+        Self { at, subject: Subject::Link(event) }
+    }
+
+    /// The change of a link; `None` if the event changes a flow.
+    pub const fn of_link(&self) -> Option<&LinkEvent> {
+        match &self.subject {
+            Subject::Link(event) => Some(event),
+            Subject::Flow(_) => None,
+        }
+    }
+
+    /// Whether the event sets a link to this state.
+    pub fn sets_state(&self, up: bool) -> bool {
+        self.of_link().is_some_and(|event| event.changes.contains(&Change::State { up }))
+    }
 }
 
 /// One or both directions of a link or of a flow.

@@ -1,4 +1,4 @@
-//! Orders to a running scenario: changes of links at the present time, in the notation of `[[event]]`.
+//! Orders to a running scenario: changes of links and flows at the present time, in the notation of `[[event]]`.
 
 use super::build;
 use super::document::{Data, Entry, Node, Table};
@@ -7,8 +7,8 @@ use super::model::{Event, Scenario};
 use anabranch_base::time::Time;
 use serde_json::Value;
 
-/// Reads an order for the time `at` from JSON: the keys `link`, `direction` and `set` of an `[[event]]`, with the same
-/// values. The scenario's events up to that time precede it. The result has one event, or several if a new queue
+/// Reads an order for the time `at` from JSON: the keys `link`, `flow`, `direction` and `set` of an `[[event]]`, with
+/// the same values. The scenario's events up to that time precede it. The result has one event, or several if a new queue
 /// differs between the directions.
 ///
 /// # Errors

@@ -22,10 +22,15 @@ use std::collections::VecDeque;
 impl Open {
     /// The host has a new address. The association uses it after the peer has confirmed it.
     pub fn address_new(&mut self, core: &mut Core, now: Time, own: Address) {
-        if self.extensions.asconf {
-            self.asconf.requests.waiting.push_back(AddressChange::Add(own));
-            self.send_request(core, now);
+        if !self.extensions.asconf {
+            return;
         }
+        self.asconf.requests.waiting.push_back(AddressChange::Add(own));
+        // No earlier request could leave the host: it is not waited for.
+        if !core.can_send(core.preferred()) {
+            self.transmit_request(core, now, core.preferred());
+        }
+        self.send_request(core, now);
     }
 
     /// The host has lost an address. The last address is never deleted. If the peer does not support ASCONF, all
@@ -42,7 +47,7 @@ impl Open {
                     continue;
                 }
                 match core.config.paths {
-                    Paths::Destination => core.change_source(at),
+                    Paths::Destination => core.leave_source(now, at),
                     Paths::FullMesh => self.remove_path(core, now, at),
                 }
             }
@@ -69,7 +74,7 @@ impl Open {
         }
     }
 
-    fn transmit_request(&mut self, core: &mut Core, now: Time, at: usize) {
+    pub fn transmit_request(&mut self, core: &mut Core, now: Time, at: usize) {
         let Some(Pending { serial, change, sent }) = &mut self.asconf.requests.pending else { return };
         *sent = Some(Sent { at, due: now + core.timeout_on(at), what: () });
         let (serial, correlation) = (*serial, serial.0);
@@ -79,7 +84,29 @@ impl Open {
         };
         let address = core.paths[at].local.ip();
         let asconf = Asconf { serial, address, parameters: vec![parameter] };
-        core.send_control(at, self.peer_tag, Chunk::Asconf(Box::new(asconf)));
+        let source = self.request_source(core, at);
+        core.send_control_from(source, at, self.peer_tag, Chunk::Asconf(Box::new(asconf)));
+    }
+
+    /// The source of a request on a path: while the path's interface cannot send, a new address that is to be added. The
+    /// peer finds the association by its tag, and answers to the source (RFC 5061 §5.2).
+    fn request_source(&self, core: &Core, at: usize) -> IpAddr {
+        let (own, remote) = (core.paths[at].local.ip(), core.paths[at].remote.ip());
+        if core.can_send(at) {
+            return own;
+        }
+        let requests = &self.asconf.requests;
+        let changes = requests.pending.iter().map(|pending| &pending.change).chain(&requests.waiting);
+        let new = changes.filter_map(|change| match change {
+            AddressChange::Add(new) => Some(new.ip),
+            AddressChange::Delete(_) => None,
+        });
+        let reaches = |new: &IpAddr| {
+            new.is_ipv4() == remote.is_ipv4()
+                && is_routed(&core.config, *new, remote)
+                && !core.down.contains(new)
+        };
+        new.filter(reaches).last().unwrap_or(own)
     }
 
     /// Timeout of T4: retransmits the request, over another path if there is one (RFC 5061 §5.1.1).

@@ -126,6 +126,19 @@ impl Association {
         may
     }
 
+    /// An address of either host is replaced by another on the same interface, which has the same routes. An old address of
+    /// this host is deleted, if the peer still has it.
+    pub fn renumber(&mut self, now: Time, old: IpAddr, new: IpAddr) {
+        self.clear_wait(now);
+        self.core.config.renumber(old, new);
+        if let State::Open(open) = &mut self.state
+            && open.extensions.asconf
+            && self.core.own_addresses().any(|own| own == old)
+        {
+            open.address_down(&mut self.core, now, old);
+        }
+    }
+
     /// The verification tag of received packets; `None` before the association starts and after it has ended. A restart
     /// of the peer changes it (RFC 9260 §5.2.4 A).
     pub fn tag(&self) -> Option<u32> {

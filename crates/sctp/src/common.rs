@@ -383,6 +383,14 @@ impl Core {
         self.send_chunks(at, tag, chunk.into());
     }
 
+    /// Queues a packet with one chunk on a path, from a local address.
+    pub fn send_control_from(&mut self, source: IpAddr, at: usize, tag: u32, chunk: Chunk) {
+        let path = &mut self.paths[at];
+        path.counters.packets_sent += 1;
+        let (pair, udp) = ((source, path.remote.ip()), path.udp);
+        self.out.push_back(self.envelope(pair, udp, tag, chunk.into()));
+    }
+
     /// Queues a packet with these chunks on a path.
     pub fn send_chunks(&mut self, at: usize, tag: u32, chunks: Chunks) {
         self.paths[at].counters.packets_sent += 1;

@@ -6,7 +6,7 @@ use super::origin::{Origin, behind_auth};
 use super::path::Reachability;
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{
-    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report,
+    Arrival, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report,
     SchedulingDecision, StreamChange, Write,
 };
 use anabranch_endpoint::limits::Limits;
@@ -356,7 +356,7 @@ impl Endpoint for Association {
     fn report(&self) -> Report {
         let mut report = Report {
             paths: (0..self.core.paths.len()).map(|at| self.path_report(at)).collect(),
-            arrivals: self.core.arrivals.clone(),
+            arrivals: self.arrivals(),
             written: self.core.written,
             delivered: self.core.inbox.delivered(),
             receive_buffer: self.core.inbox.bytes(),
@@ -373,6 +373,10 @@ impl Endpoint for Association {
             report.extra.push(("chunks_duplicate", duplicates));
         }
         report
+    }
+
+    fn arrivals(&self) -> Vec<Arrival> {
+        self.core.arrivals.clone()
     }
 
     fn limits(&self, now: Time) -> Limits {

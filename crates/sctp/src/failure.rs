@@ -43,6 +43,11 @@ impl Path {
         (self.missed, self.next_miss) = (0, Time::ZERO);
     }
 
+    /// Data is in flight although it has never answered: no other path was left.
+    pub fn carries_unconfirmed(&self) -> bool {
+        self.reachability == Reachability::Unconfirmed && self.retransmission_timer.is_some()
+    }
+
     /// The path's interface has just come up: earlier errors and timeouts are no longer relevant. The path stays
     /// suspected or inactive until it answers.
     pub fn begin_again(&mut self, rto: RtoBounds) {
@@ -115,7 +120,7 @@ impl Core {
         if !active {
             self.events.push_back(Event::PathUp(id));
         }
-        if suspected || self.paths.iter().any(|path| path.suspect) {
+        if suspected || self.paths.iter().any(|path| path.suspect || path.carries_unconfirmed()) {
             self.trust(now, at);
         }
         self.rest(now, at);
@@ -127,7 +132,7 @@ impl Core {
             if let Some(due) = &mut path.retransmission_timer {
                 if other == at {
                     *due = (*due).min(now + path.rtt.rto());
-                } else if path.suspect {
+                } else if path.suspect || path.reachability == Reachability::Unconfirmed {
                     *due = now;
                 }
             }

@@ -145,10 +145,12 @@ impl Core {
     pub fn verify_paths(&mut self, now: Time, tag: u32) {
         let queued = |path: &&Path| matches!(path.heartbeat, Heartbeat::Queued);
         while let Some(next) = self.paths.iter().filter(queued).min_by_key(|path| path.errors) {
-            let (at, remote) = (next.id.index(), next.remote.ip());
+            let (at, remote, errors) = (next.id.index(), next.remote.ip(), next.errors);
             let proven = self.paths.iter().any(|path| path.remote.ip() == remote && path.active());
             let mut asked: Vec<IpAddr> = Vec::new();
-            for path in self.paths.iter().filter(|path| path.reachability == Reachability::Unconfirmed) {
+            let unconfirmed = self.paths.iter().filter(|path| path.reachability == Reachability::Unconfirmed);
+            // The timeout of a path doubles with each error: it must not delay a newer path.
+            for path in unconfirmed.filter(|path| path.errors <= errors) {
                 if matches!(path.heartbeat, Heartbeat::Waiting { .. }) && !asked.contains(&path.remote.ip()) {
                     asked.push(path.remote.ip());
                 }
@@ -257,6 +259,37 @@ impl Core {
         self.learn_pair(at, self.source_after(own, remote));
     }
 
+    /// The interface of a path cannot send any more: its destination is reached from another one, where its data in flight
+    /// is retransmitted at once.
+    pub fn leave_source(&mut self, now: Time, at: usize) {
+        let before = self.paths[at].local;
+        self.change_source(at);
+        if self.paths[at].local != before {
+            self.expire(now, at);
+        }
+    }
+
+    /// Retransmits the data in flight on a path at once.
+    pub fn expire(&mut self, now: Time, at: usize) {
+        let path = &mut self.paths[at];
+        if path.totals.in_flight() > 0 {
+            path.retransmission_timer = Some(now);
+        }
+    }
+
+    /// Sends a heartbeat from a local address that no path uses: the peer may believe that this address does not answer. The
+    /// response is ignored.
+    pub fn show_source(&mut self, local: IpAddr, tag: u32) {
+        let at = self.preferred();
+        let remote = self.paths[at].remote.ip();
+        if local.is_ipv4() == remote.is_ipv4() && is_routed(&self.config, local, remote) {
+            let info = vec![at as u8];
+            let heartbeat = Chunk::Heartbeat(sctp::Heartbeat { info: info.into() });
+            self.totals.heartbeats_sent += 1;
+            self.send_control_from(local, at, tag, heartbeat);
+        }
+    }
+
     /// Data from this destination was received at a local address. While the destination does not answer, this pair of
     /// addresses is used, with packets that fit the MTU of the local address. True if the pair has changed.
     #[inline]
@@ -269,18 +302,18 @@ impl Core {
         !self.down.contains(&self.paths[at].local.ip())
     }
 
-    /// An interface can send (again): a destination that does not answer is tried from it, if there is a route. If a
-    /// path is a pair of addresses, that pair is a separate path.
-    pub fn take_source(&mut self, at: usize, local: IpAddr) {
+    /// An interface can send (again): a destination that does not answer, or whose present source cannot send, is tried
+    /// from it, if there is a route. If a path is a pair of addresses, that pair is a separate path. Returns whether an
+    /// active destination has moved, whose data waits for its timer.
+    pub fn take_source(&mut self, at: usize, local: IpAddr) -> bool {
         let path = &self.paths[at];
         let remote = path.remote.ip();
+        let is_stranded = path.active() && !self.can_send(at);
         let may = self.config.paths == Paths::Destination
-            && !path.active()
+            && (is_stranded || !path.active())
             && local.is_ipv4() == remote.is_ipv4()
             && is_routed(&self.config, local, remote);
-        if may {
-            self.learn_pair(at, local);
-        }
+        may && self.learn_pair(at, local) && is_stranded
     }
 
     /// Sets the local address of a path. True if it has changed.

@@ -12,6 +12,7 @@ use anabranch_endpoint::ends::{Address, Ends};
 use anabranch_endpoint::secrets::Secrets;
 use anabranch_wire::sctp::Chunk;
 use anabranch_wire::{Content, Packet};
+use core::net::IpAddr;
 
 /// A listening port. It stores no state for an INIT. The cookie that the peer returns contains all that the association
 /// needs (RFC 9260 §5.1.3), so that a flood of INITs uses no memory.
@@ -49,6 +50,13 @@ impl Listener {
     pub fn set_addresses(&mut self, local: Vec<Address>) {
         self.core.local.clone_from(&local);
         self.ends.local = local;
+    }
+
+    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
+        self.core.config.renumber(old, new);
+        self.ends.renumber(old, new);
+        self.core.local.clone_from(&self.ends.local);
     }
 
     /// Handles a packet to this port that belongs to no association. `content` is as in [`Endpoint::handle_packet`].

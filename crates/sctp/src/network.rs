@@ -19,7 +19,7 @@
 
 use super::association::{Association, CookieEchoed, CookieWait, State};
 use super::common::Core;
-use super::config::least_mtu;
+use super::config::{Paths, least_mtu};
 use super::open::Open;
 use super::path::{Path, Reachability, Setup};
 use anabranch_base::time::Time;
@@ -181,13 +181,22 @@ impl Open {
     /// is not healthy.
     pub fn interface_up(&mut self, core: &mut Core, now: Time, (local, returned): (IpAddr, bool)) {
         for at in 0..core.paths.len() {
-            core.take_source(at, local);
+            let has_moved = core.take_source(at, local);
             let path = &mut core.paths[at];
             let concerned = path.local.ip() == local && path.reachability != Reachability::Removed;
             if concerned && (returned || path.errors > 0 || !path.active()) {
                 path.begin_again(core.config.rto);
                 core.send_heartbeat(now, at, self.peer_tag);
             }
+            if has_moved {
+                // Data in flight and a pending request could not leave the host.
+                core.expire(now, at);
+                self.transmit_request(core, now, core.preferred());
+            }
+        }
+        let is_used = |path: &Path| path.local.ip() == local && path.reachability != Reachability::Removed;
+        if returned && core.config.paths == Paths::Destination && !core.paths.iter().any(is_used) {
+            core.show_source(local, self.peer_tag);
         }
         self.outbound.paths_changed(core);
     }
@@ -224,10 +233,16 @@ impl Open {
 
 impl Core {
     /// An interface cannot send any more. If a path over another interface is healthy, the retransmission timers of the
-    /// paths from this interface expire at once; a path without data in flight counts an error.
+    /// paths from this interface expire at once; a path without data in flight counts an error. Otherwise its
+    /// destinations are reached from another interface, if there is one.
     pub fn interface_down(&mut self, now: Time, local: IpAddr) {
         let spared = (0..self.paths.len()).any(|at| self.paths[at].healthy() && self.can_send(at));
         if !spared {
+            for at in 0..self.paths.len() {
+                if self.paths[at].local.ip() == local {
+                    self.leave_source(now, at);
+                }
+            }
             return;
         }
         for at in 0..self.paths.len() {

@@ -33,6 +33,7 @@ mod shared;
 pub mod suggest;
 pub mod tcp;
 pub mod text;
+mod unroutable;
 pub mod words;
 
 #[cfg(test)]

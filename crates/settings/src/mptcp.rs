@@ -1,11 +1,13 @@
 //! Settings of a Multipath TCP connection.
 
 use super::key::{Key, Part, Takes};
-pub use super::policy::{Penalisation, SynRetransmission};
+pub use super::policy::{DeadPathProbe, Penalisation, SynRetransmission};
 use super::row::settings;
 use super::shared::{MECHANISMS_IN_START_UP, SLOW_START};
 use super::tcp;
+use super::unroutable;
 use super::words::{schedulers, words};
+use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::{self, Couple};
 use anabranch_multipath::{path_manager, scheduler};
 use core::net::IpAddr;
@@ -96,7 +98,25 @@ settings! {
             )
             .part(Part::Multipath)
             .unless_default();
+        /// When a subflow that is believed to have failed is probed.
+        dead_path_probe: DeadPathProbe = DeadPathProbe::Every(Duration::from_millis(500))
+            => Key::new(
+                "dead_path_probe",
+                Takes::Either(&[Takes::Time { zero: false }, Takes::OneOf(DeadPathProbe::words)]),
+                "Interval of the probes on a subflow that is believed to have failed, and of a join without an answer; \
+                 at least the shortest round-trip time. With `\"backoff\"` there are no probes: the retransmission timeout, \
+                 which doubles, sends the next packet, as in Linux, so that recovery in both worlds can be compared.",
+            )
+            .part(Part::Multipath)
+            .unless_default();
         /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
         unroutable: Vec<(IpAddr, IpAddr)> = Vec::new();
+    }
+}
+
+impl Config {
+    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
+        unroutable::renumber(&mut self.unroutable, old, new);
     }
 }

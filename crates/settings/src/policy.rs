@@ -72,6 +72,46 @@ impl Setting for Penalisation {
     }
 }
 
+/// Detection of the return of a Multipath TCP subflow that is believed to have failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadPathProbe {
+    /// A probe after each interval, or once in the shortest round trip if that is longer. Joins without an answer are
+    /// repeated as often.
+    Every(Duration),
+    /// No probes: the subflow's retransmission timer, which doubles, sends the next packet, as in Linux. Joins are
+    /// repeated by their timer.
+    Backoff,
+}
+
+impl DeadPathProbe {
+    /// The words other than times.
+    pub fn words() -> Vec<Choice> {
+        choices(DEAD_PATH_PROBES)
+    }
+}
+
+static DEAD_PATH_PROBES: &[Named<DeadPathProbe>] = &[named(
+    "backoff",
+    "when the doubled retransmission timeout expires, as in Linux",
+    DeadPathProbe::Backoff,
+)];
+
+impl Setting for DeadPathProbe {
+    fn value(&self) -> Value {
+        match self {
+            Self::Every(interval) => Value::Time(*interval),
+            Self::Backoff => Value::Word(word(DEAD_PATH_PROBES, self)),
+        }
+    }
+
+    fn of(value: Value) -> Option<Self> {
+        match value {
+            Value::Time(interval) => Some(Self::Every(interval)),
+            value => find(DEAD_PATH_PROBES, value.word()?),
+        }
+    }
+}
+
 /// The paths of an SCTP association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SctpPaths {

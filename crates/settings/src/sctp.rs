@@ -10,6 +10,7 @@ use super::shared::{
     ABC_LIMIT, CONGESTION, ECN, MECHANISMS_IN_START_UP, NAGLE, RECEIVE_BUFFER, RTO_INITIAL, RTO_MAX, RTO_MIN,
     SEND_BUFFER, SLOW_START, SSTHRESH_FLOOR,
 };
+use super::unroutable;
 use super::words::{turn_taking_schedulers, words};
 use anabranch_base::time::Duration;
 use anabranch_multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
@@ -297,6 +298,11 @@ impl Config {
     pub fn cmt() -> Self {
         let congestion = Choice::find("lia").expect("it is in the table");
         Self { congestion, ..Self::default().with_cmt() }
+    }
+
+    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
+        unroutable::renumber(&mut self.unroutable, old, new);
     }
 
     /// Switches concurrent multipath transfer on, and with it what suits several paths: delayed acknowledgement

@@ -28,7 +28,7 @@ from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings, settings_without_conflicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
 
     from anabranch._core.document import Document, LatenessResult
@@ -234,36 +234,47 @@ class Testbed:
         self._emulation = None
 
     def _run_events(self, zero_s: float) -> None:
-        """Switch interfaces at the times of the scenario's events, in a separate thread.
+        """Carry out the scenario's events at hosts at their times, in a separate thread.
 
         Args:
             zero_s: Time 0 of the scenario, by the monotonic clock.
 
         """
-        changes = self.layout["changes"]
+        # Events of links precede events of flows at the same time.
+        events = sorted([*self.layout["changes"], *self.layout["priorities"]], key=lambda event: event["at_s"])
 
         def body() -> None:
-            for at_s, at_once in groupby(changes, lambda change: change["at_s"]):
+            for at_s, at_once in groupby(events, lambda event: event["at_s"]):
                 if self._over.wait(max(0.0, zero_s + at_s - time.monotonic())):
                     return
                 try:
-                    self._switch(list(at_once))
+                    self._carry_out(list(at_once))
                 except (OSError, IndexError, RunFailed) as error:
                     # At the end of the testbed, interfaces may be removed during a switch.
                     if not self._over.is_set():
                         self._failure = RunFailed(f"the event at {at_s:g} s failed: {error}")
                     return
 
-        if changes:
+        if events:
             thread = threading.Thread(target=body, name="events", daemon=True)
             thread.start()
             # The thread must end before the namespaces are removed.
             self._stack.callback(thread.join)
             self._stack.callback(self._over.set)
 
+    def _carry_out(self, events: list[dict[str, Any]]) -> None:
+        """Carry out the events of one time."""
+        self._switch([event for event in events if "up" in event])
+        for event in events:
+            if "backup" in event:
+                self._set_backup(self.flows[event["flow"]], event["backup"])
+
     def _switch(self, changes: list[dict[str, Any]]) -> None:
         """Switch interfaces, then renew the endpoints of those that are up, when both ends are up."""
         wanted: set[str] = set()
+        for change in changes:
+            if "address" in change:
+                self._renumber(change["host"], change["interface"], change["address"])
         for change in changes:
             host, number = self.layout["hosts"][change["host"]], change["interface"]
             name, interface = host["name"], host["interfaces"][number]
@@ -279,6 +290,32 @@ class Testbed:
         ]
         for name, address in unused:
             hosts.renew(self.namespaces[name], name, address, self._settings[name])
+
+    def _renumber(self, at: int, number: int, new: str) -> None:
+        """Replace the address of an interface, also in the routes and settings of all hosts."""
+        host = self.layout["hosts"][at]
+        name, interface = host["name"], host["interfaces"][number]
+        old, interface["address"] = interface["address"], new
+        own = self._settings[name]
+        hosts.renumber(self.namespaces[name], host, number, own, old=old)
+        for other in self.layout["hosts"]:
+            settings = self._settings[other["name"]]
+            settings.renumber(old, new)
+            for index, there in enumerate(other["interfaces"]):
+                routes = [route for route in there["routes"] if route["to"] == old]
+                for route in routes:
+                    route["to"] = new
+                if routes:
+                    hosts.replace_routes(self.namespaces[other["name"]], other, index, settings)
+
+    def _set_backup(self, flow: Mapping[str, Any], links: list[str]) -> None:
+        """Make the addresses of these links backups of Multipath TCP, and the others usual ones."""
+        for end in (flow["from"], flow.get("through", flow["to"])):
+            host = next(other for other in self.layout["hosts"] if other["name"] == end)
+            backups = {interface["address"] for interface in host["interfaces"] if interface["link"] in links}
+            settings = self._settings[end]
+            for address in settings.set_backups(backups):
+                hosts.set_flags(self.namespaces[end], end, address, settings.endpoints[address])
 
 
 def _label(host: str, number: int) -> str:

@@ -95,8 +95,85 @@ def switch(namespace: str, host: Mapping[str, Any], number: int, settings: HostS
             if up:
                 if _family(interface) == socket.AF_INET6:
                     # The kernel also removes IPv6 addresses.
-                    routes.addr("replace", index=index, address=interface["address"], prefixlen=128, flags=_NO_DAD)
+                    _address(routes, index, interface)
                 _routes(routes, index, number, interface, settings)
+
+    namespaces.within(namespace, work)
+
+
+def renumber(namespace: str, host: Mapping[str, Any], number: int, settings: HostSettings, *, old: str) -> None:
+    """Replace the address of an interface, with its rule and its endpoint of Multipath TCP.
+
+    The interface of the layout has the new address already, the settings have the old one. A deleted endpoint withdraws
+    its address from the peer; the caller makes the new one.
+
+    Raises:
+        RunFailed: If the kernel refuses.
+
+    """
+
+    def work() -> None:
+        from pyroute2 import MPTCP, IPRoute
+
+        interface = host["interfaces"][number]
+        family, length = _family(interface), _length(interface)
+        with _netlink_errors(host["name"]), IPRoute() as routes:
+            if old in settings.endpoints:
+                with MPTCP() as manager:
+                    _delete_endpoint(manager, old)
+            index = routes.link_lookup(ifname=interface["device"])[0]
+            if routes.get_addr(index=index, family=family, address=old):
+                routes.addr("del", index=index, address=old, prefixlen=length)
+            table = _FIRST_TABLE + number
+            if settings.policy_routing:
+                routes.rule("del", family=family, src=old, src_len=length, table=table, priority=table)
+            _address(routes, index, interface)
+            if settings.policy_routing:
+                routes.rule("add", family=family, src=interface["address"], src_len=length, table=table, priority=table)
+
+    namespaces.within(namespace, work)
+
+
+def replace_routes(namespace: str, host: Mapping[str, Any], number: int, settings: HostSettings) -> None:
+    """Set the routes of an interface that is up, after a remote address has changed.
+
+    Raises:
+        RunFailed: If the kernel refuses.
+
+    """
+
+    def work() -> None:
+        from pyroute2 import IPRoute
+
+        interface = host["interfaces"][number]
+        with _netlink_errors(host["name"]), IPRoute() as routes:
+            index = routes.link_lookup(ifname=interface["device"])[0]
+            if routes.get_links(index)[0].get("state") == "up":
+                _routes(routes, index, number, interface, settings)
+
+    namespaces.within(namespace, work)
+
+
+def set_flags(namespace: str, host: str, address: str, flags: int) -> None:
+    """Set the flags of an endpoint of Multipath TCP; the kernel informs the peers of a changed priority (MP_PRIO).
+
+    Raises:
+        RunFailed: If the kernel refuses.
+
+    """
+
+    def work() -> None:
+        from pyroute2 import MPTCP
+        from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST
+        from pyroute2.netlink.generic.mptcp import MPTCP_PM_CMD_SET_FLAGS, mptcp_msg
+
+        with _netlink_errors(host), MPTCP() as manager:
+            for number in _endpoint_numbers(manager, address):
+                message = mptcp_msg()
+                message["cmd"], message["version"] = MPTCP_PM_CMD_SET_FLAGS, 1
+                values = [("MPTCP_PM_ADDR_ATTR_ID", number), ("MPTCP_PM_ADDR_ATTR_FLAGS", flags)]
+                message["attrs"] = [("MPTCP_PM_ATTR_ADDR", {"attrs": values}, 0x8000)]
+                manager.nlm_request(message, msg_type=manager.prid, msg_flags=NLM_F_REQUEST | NLM_F_ACK)
 
     namespaces.within(namespace, work)
 
@@ -126,10 +203,7 @@ def renew(namespace: str, host: str, address: str, settings: HostSettings) -> No
         from pyroute2 import MPTCP
 
         with _netlink_errors(host), MPTCP() as manager:
-            for message in manager.endpoint("show"):
-                endpoint = dict(message.get_nested("MPTCP_PM_ATTR_ADDR")["attrs"])
-                if address in {endpoint.get("MPTCP_PM_ADDR_ATTR_ADDR4"), endpoint.get("MPTCP_PM_ADDR_ATTR_ADDR6")}:
-                    manager.endpoint("del", id=endpoint["MPTCP_PM_ADDR_ATTR_ID"])
+            _delete_endpoint(manager, address)
             _add_endpoint(manager, address, settings.endpoints[address])
 
     namespaces.within(namespace, work)
@@ -150,12 +224,20 @@ def _family(interface: Mapping[str, Any]) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in interface["address"] else socket.AF_INET
 
 
+def _length(interface: Mapping[str, Any]) -> int:
+    """Length of the prefix of a single address."""
+    return 128 if _family(interface) == socket.AF_INET6 else 32
+
+
+def _address(routes: IPRoute, index: int, interface: Mapping[str, Any]) -> None:
+    flags = {"flags": _NO_DAD} if _family(interface) == socket.AF_INET6 else {}
+    routes.addr("replace", index=index, address=interface["address"], prefixlen=_length(interface), **flags)
+
+
 def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], settings: HostSettings) -> None:
     index = routes.link_lookup(ifname=interface["device"])[0]
-    family = _family(interface)
-    length = 128 if family == socket.AF_INET6 else 32
-    flags = {"flags": _NO_DAD} if family == socket.AF_INET6 else {}
-    routes.addr("add", index=index, address=interface["address"], prefixlen=length, **flags)
+    family, length = _family(interface), _length(interface)
+    _address(routes, index, interface)
     whole = {} if settings.offload else {"IFLA_GSO_MAX_SEGS": 1}
     routes.link("set", index=index, txqlen=_TRANSMIT_QUEUE, **whole)
     table = _FIRST_TABLE + number
@@ -169,8 +251,7 @@ def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], setti
 
 
 def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, Any], settings: HostSettings) -> None:
-    family = _family(interface)
-    length = 128 if family == socket.AF_INET6 else 32
+    family, length = _family(interface), _length(interface)
     own = [_FIRST_TABLE + number] if settings.policy_routing else []
     for route in interface["routes"]:
         metrics = {name: value for name, value in settings.metrics.get(route["host"], {}).items() if value}
@@ -205,6 +286,20 @@ def _endpoints(settings: HostSettings) -> None:
         manager.limits("set", subflows=MAX_SUBFLOWS, rcv_add_addrs=MAX_SUBFLOWS)
         for address, flags in settings.endpoints.items():
             _add_endpoint(manager, address, flags)
+
+
+def _endpoint_numbers(manager: MPTCP, address: str) -> list[int]:
+    """The identifiers of the endpoints with an address."""
+    endpoints = [dict(message.get_nested("MPTCP_PM_ATTR_ADDR")["attrs"]) for message in manager.endpoint("show")]
+    keys = ("MPTCP_PM_ADDR_ATTR_ADDR4", "MPTCP_PM_ADDR_ATTR_ADDR6")
+    return [
+        endpoint["MPTCP_PM_ADDR_ATTR_ID"] for endpoint in endpoints if address in {endpoint.get(key) for key in keys}
+    ]
+
+
+def _delete_endpoint(manager: MPTCP, address: str) -> None:
+    for number in _endpoint_numbers(manager, address):
+        manager.endpoint("del", id=number)
 
 
 def _add_endpoint(manager: MPTCP, address: str, flags: int) -> None:

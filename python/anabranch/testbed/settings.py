@@ -107,6 +107,23 @@ class HostSettings:
         if self.ways.setdefault(address, interface) != interface:
             raise _one_manager(flow, host)
 
+    def renumber(self, old: str, new: str) -> None:
+        """Replace an address of this or another host."""
+        self.endpoints = {new if address == old else address: flags for address, flags in self.endpoints.items()}
+        self.ways = {new if address == old else address: number for address, number in self.ways.items()}
+        if self.main is not None:
+            self.main = {new if address == old else address: number for address, number in self.main.items()}
+
+    def set_backups(self, backups: set[str]) -> list[str]:
+        """Make these addresses backups, and the others usual ones; returns the endpoints whose flags change."""
+        changed = []
+        for address, flags in self.endpoints.items():
+            new = flags | _BACKUP if address in backups else flags & ~_BACKUP
+            if new != flags:
+                self.endpoints[address] = new
+                changed.append(address)
+        return changed
+
     def reserve_buffer(self, name: str, size: int) -> None:
         """Raise the limit of a kind of kernel buffers to at least `size` bytes of data."""
         # The kernel's limit includes its overhead: reserve twice the data.

@@ -8,12 +8,13 @@ use anabranch_base::time::Time;
 use anabranch_netem::network::BuildError;
 use anabranch_netem::{DropCause, FlowHash, Interface, IpVersion, Link, Network, Totals};
 use anabranch_scenario::Scenario;
-use anabranch_scenario::model::{Directions, Event};
+use anabranch_scenario::model::{Directions, Event, LinkEvent, Subject};
 use anabranch_scenario::result::{LinkResult, Measured};
 use anabranch_wire::icmp::{Message, Quote, may_be_answered};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
 use core::cmp::Reverse;
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Marks the end of a route.
@@ -72,6 +73,8 @@ pub struct EmulatedNetwork {
     events: Vec<Event>,
     /// Index of the next event.
     next_event: usize,
+    /// Number of new addresses of each link.
+    generations: Vec<u8>,
     warmup: Option<Time>,
     measured_since: Time,
     unreachable: u64,
@@ -116,6 +119,7 @@ impl EmulatedNetwork {
             hops: Vec::new(),
             events: scenario.events.clone(),
             next_event: 0,
+            generations: vec![0; scenario.links.len()],
             warmup: Some(Time::ZERO + scenario.warmup),
             measured_since: Time::ZERO + scenario.warmup,
             unreachable: 0,
@@ -173,7 +177,7 @@ impl EmulatedNetwork {
         if destination.is_multicast() {
             return self.recycle(packet.into_bytes());
         }
-        let to = Interface::of_address(destination).filter(|to| to.address(self.version) == destination);
+        let to = self.interface_of(destination);
         let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
         if let Some(start) = to.and_then(|to| self.route([from, to], hash)) {
             self.offer(now, start, packet);
@@ -254,13 +258,17 @@ impl EmulatedNetwork {
             }
             return;
         };
-        let (link, ends) = match event.directions {
-            Directions::Both => (event.link, 0..2),
-            Directions::Forward => (event.link, 0..1),
-            Directions::Reverse => (event.link, 1..2),
-        };
-        let changes = event.changes.clone();
         self.next_event += 1;
+        // The kernel's hosts carry out changes of flows.
+        let Subject::Link(LinkEvent { link, directions, renumbers, changes }) = event.subject.clone() else {
+            return;
+        };
+        self.generations[link] = self.generations[link].saturating_add(u8::from(renumbers));
+        let ends = match directions {
+            Directions::Both => 0..2,
+            Directions::Forward => 0..1,
+            Directions::Reverse => 1..2,
+        };
         for change in &changes {
             for end in ends.clone() {
                 let direction = Interface::new(link, end);
@@ -268,6 +276,14 @@ impl EmulatedNetwork {
                 self.update_direction(direction.0);
             }
         }
+    }
+
+    /// The interface that has this address now.
+    fn interface_of(&self, address: IpAddr) -> Option<Interface> {
+        let (interface, generation) = Interface::with_generation(address)?;
+        let is_present = interface.address_of(self.version, generation) == address
+            && self.generations.get(interface.link()) == Some(&generation);
+        is_present.then_some(interface)
     }
 
     /// Processes a packet that has reached the end of a direction.
@@ -328,7 +344,7 @@ impl EmulatedNetwork {
         if matches!(packet.protocol(), protocol::ICMP | protocol::ICMPV6) || !may_be_answered(source) {
             return;
         }
-        let to = Interface::of_address(source).filter(|to| to.address(self.version) == source);
+        let to = self.interface_of(source);
         // An error takes the way of the packet that it quotes.
         let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
         let Some(start) = to.and_then(|to| self.error_route(direction, to, hash)) else {

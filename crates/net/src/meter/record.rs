@@ -1,7 +1,7 @@
 //! Records of both ends of a flow.
 
 use anabranch_base::time::Time;
-use anabranch_scenario::measure::{Histogram, Outage, Pace};
+use anabranch_scenario::measure::{Deliveries, Histogram};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -71,8 +71,8 @@ pub struct TransferTally {
     pub written_measured: u64,
     /// Delays from writing to reading, after the warm-up: of each byte of a stream, of each datagram.
     pub delays: Histogram,
-    /// Reads of the receiver over time, in a run with an outage.
-    pub pace: Option<Pace>,
+    /// Reads of the receiver over time, in a run with events.
+    pub over_time: Option<Deliveries>,
     /// When the last byte arrived.
     pub completed: Option<Time>,
     /// The sender has closed.
@@ -91,8 +91,8 @@ pub struct Record {
 }
 
 impl Record {
-    /// The record of a run whose measured part begins at `warmup`, with or without an outage.
-    pub fn new(warmup: Time, outage: Option<Outage>) -> Self {
+    /// The record of a run whose measured part begins at `warmup`, with or without events.
+    pub fn new(warmup: Time, over_time: Option<Deliveries>) -> Self {
         let tally = TransferTally {
             state: State::Opening,
             written: 0,
@@ -101,7 +101,7 @@ impl Record {
             datagrams: 0,
             written_measured: 0,
             delays: Histogram::new(),
-            pace: outage.map(|outage| Pace::new(outage, warmup)),
+            over_time,
             completed: None,
             finished_writing: false,
             fault: None,
@@ -147,8 +147,8 @@ impl Record {
         let warm = now >= self.warmup;
         let mut guard = self.tally();
         let tally = &mut *guard;
-        if let Some(pace) = &mut tally.pace {
-            pace.add(now, len);
+        if let Some(deliveries) = &mut tally.over_time {
+            deliveries.add(now, len);
         }
         let end = tally.delivered + len;
         while tally.delivered < end {
@@ -171,8 +171,8 @@ impl Record {
         let warm = now >= self.warmup;
         let mut tally = self.tally();
         tally.delivered += len;
-        if let Some(pace) = &mut tally.pace {
-            pace.add(now, len);
+        if let Some(deliveries) = &mut tally.over_time {
+            deliveries.add(now, len);
         }
         if warm {
             tally.delays.add(now.since(born), 1);

@@ -50,6 +50,10 @@ impl Report<'_> {
             Transport::Udp => vec![self.datagrams(index, flow, tally)],
             Transport::Tcp | Transport::Mptcp | Transport::Sctp => self.paths(index, samples, tally.state),
         };
+        let over_time = tally.over_time.as_ref();
+        let pace = over_time.and_then(|over_time| over_time.pace.as_ref());
+        let after = over_time.and_then(|over_time| over_time.after_events.as_ref());
+        let ended = tally.completed.unwrap_or(self.until);
         // The kernel has no times of a whole Multipath TCP connection.
         let limited_s = match &paths[..] {
             [path] if flow.transport != Transport::Mptcp => path.limited_s.clone(),
@@ -85,8 +89,11 @@ impl Report<'_> {
             reverse_delivery_delay_s: back.and_then(|back| Quantiles::of(&back.delays)),
             answers: client.map(|client| client.answers),
             response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),
-            recovery_s: tally.pace.as_ref().and_then(|pace| Some(pace.recovery(self.until)?.as_secs_f64())),
-            recovered_share: tally.pace.as_ref().and_then(|pace| pace.share(self.until)),
+            recovery_s: pace.and_then(|pace| Some(pace.recovery(self.until)?.as_secs_f64())),
+            recovered_share: pace.and_then(|pace| pace.share(self.until)),
+            gap_s: after.and_then(|after| Some(after.gap(ended)?.as_secs_f64())),
+            gap_delivered_bytes: after.and_then(|after| Some(after.least(self.until)?.1)),
+            repeated_share: None,
             reordering_buffer_bytes: None,
             receive_buffer_bytes: None,
             blocked_s: result::blocked(&limited_s),
@@ -145,6 +152,7 @@ impl Report<'_> {
             ssthresh_bytes: info.ssthresh,
             outstanding_mean_bytes: path.in_flight.mean(0, self.until),
             path_back_s: None,
+            first_data_after_event_s: None,
             bottleneck: None,
             bottleneck_share: None,
             coupled_share: None,
@@ -190,6 +198,7 @@ impl Report<'_> {
             ssthresh_bytes: None,
             outstanding_mean_bytes: 0.0,
             path_back_s: None,
+            first_data_after_event_s: None,
             bottleneck: None,
             bottleneck_share: None,
             coupled_share: None,

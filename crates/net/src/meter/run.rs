@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::namespace::Namespace;
 use anabranch_base::time::Time;
 use anabranch_scenario::Scenario;
+use anabranch_scenario::measure::Deliveries;
 use anabranch_scenario::model::IpVersion;
 use anabranch_scenario::result::FlowResult;
 use core::fmt;
@@ -115,9 +116,9 @@ impl Meter {
         let span = Arc::new(Span::new(clock, warmup, until));
         let mut ends = Vec::new();
         let mut records = Vec::new();
-        let outage = scenario.outage();
+        let deliveries = Deliveries::new(scenario.outage(), scenario.event_times(), span.warmup);
         for ((flow, [from, _]), socket) in flows.iter().zip(hosts).zip(listening) {
-            let each = [(); 2].map(|()| Arc::new(Record::new(span.warmup, outage)));
+            let each = [(); 2].map(|()| Arc::new(Record::new(span.warmup, deliveries.clone())));
             records.push(each.clone());
             let there = End { flow: flow.clone(), records: each, span: Arc::clone(&span) };
             let here = there.clone();

@@ -12,7 +12,7 @@ mod ways;
 
 pub use error::BuildError;
 pub use forwarding::{FlowHash, Forwarding, RouterTable};
-pub use node::{Interface, IpVersion, MAX_LINKS, Node, Scope};
+pub use node::{Interface, IpVersion, MAX_LINKS, MAX_RENUMBERED_LINKS, Node, Scope};
 
 use forwarding::Router;
 use routing::Routing;

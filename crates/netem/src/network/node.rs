@@ -8,6 +8,12 @@ pub const MAX_LINKS: usize = 1 << 22;
 /// The prefix `2001:db8::/32`.
 const DOCUMENTATION: u128 = 0x2001_0db8 << 96;
 
+/// `100.64.0.0`, the start of the shared addresses (RFC 6598), of which later generations are.
+const SHARED: u32 = 100 << 24 | 64 << 16;
+
+/// Maximum number of IPv4 links that have addresses of later generations.
+pub const MAX_RENUMBERED_LINKS: usize = 1 << 12;
+
 /// The prefix `fe80::/64`, of addresses that are valid on one link (RFC 4291 §2.5.6).
 const LINK_LOCAL: u128 = 0xfe80 << 112;
 
@@ -73,7 +79,7 @@ impl Interface {
         self.0 as usize
     }
 
-    /// Its address: each link is a network of four addresses within 10.0.0.0/8, or one within
+    /// Its first address: each link is a network of four addresses within 10.0.0.0/8, or one within
     /// `2001:db8::/32`, the prefix for documentation (RFC 3849).
     pub const fn address(self, version: IpVersion) -> IpAddr {
         let (link, host) = (self.link() as u32, self.end() as u32 + 1);
@@ -85,21 +91,54 @@ impl Interface {
         }
     }
 
+    /// Its address of a generation; the first address is that of generation 0. The later ones of IPv4 are within
+    /// 100.64.0.0/10, and only the first [`MAX_RENUMBERED_LINKS`] links have them.
+    pub const fn address_of(self, version: IpVersion, generation: u8) -> IpAddr {
+        let (link, host) = (self.link() as u32, self.end() as u32 + 1);
+        match (generation, self.address(version)) {
+            (0, first) => first,
+            (_, IpAddr::V4(_)) => {
+                let network = generation as u32 * MAX_RENUMBERED_LINKS as u32 + link;
+                IpAddr::V4(Ipv4Addr::from_bits(SHARED + network * 4 + host))
+            }
+            (_, IpAddr::V6(first)) => {
+                let generation = (generation as u128 * MAX_LINKS as u128) << 64;
+                IpAddr::V6(Ipv6Addr::from_bits(first.to_bits() | generation))
+            }
+        }
+    }
+
     /// Its link-local address: `fe80::/64`, followed by the numbers of the link and of its end.
     pub const fn link_local_address(self) -> IpAddr {
         IpAddr::V6(Ipv6Addr::from_bits(LINK_LOCAL | (self.link() as u128) << 32 | (self.end() + 1) as u128))
     }
 
-    /// The interface with this address, of either scope; `None` if no interface has it.
+    /// The interface with this address, of either scope and any generation; `None` if no interface has it.
     #[inline]
     pub const fn of_address(address: IpAddr) -> Option<Self> {
-        let (link, host) = match address {
+        match Self::with_generation(address) {
+            Some((interface, _)) => Some(interface),
+            None => None,
+        }
+    }
+
+    /// The interface with this address, and the generation of the address.
+    #[inline]
+    pub const fn with_generation(address: IpAddr) -> Option<(Self, u8)> {
+        let (link, host, generation) = match address {
             IpAddr::V4(address) => {
                 let offset = address.to_bits().wrapping_sub(10 << 24);
-                if offset >= 1 << 24 {
-                    return None;
+                if offset < 1 << 24 {
+                    (offset / 4, offset % 4, 0)
+                } else {
+                    let offset = address.to_bits().wrapping_sub(SHARED);
+                    let (network, host) = (offset / 4, offset % 4);
+                    let generation = network / MAX_RENUMBERED_LINKS as u32;
+                    if generation == 0 || generation > u8::MAX as u32 {
+                        return None;
+                    }
+                    (network % MAX_RENUMBERED_LINKS as u32, host, generation as u8)
                 }
-                (offset / 4, offset % 4)
             }
             IpAddr::V6(address) => {
                 let bits = address.to_bits();
@@ -108,13 +147,15 @@ impl Interface {
                 } else {
                     ((bits ^ DOCUMENTATION) >> 64, bits as u64)
                 };
-                if network >= MAX_LINKS as u128 || host > 2 {
+                let generation = network / MAX_LINKS as u128;
+                let is_link_local = bits >> 64 == LINK_LOCAL >> 64;
+                if generation > u8::MAX as u128 || is_link_local && generation > 0 || host > 2 {
                     return None;
                 }
-                (network as u32, host as u32)
+                ((network % MAX_LINKS as u128) as u32, host as u32, generation as u8)
             }
         };
-        if host == 1 || host == 2 { Some(Self(link * 2 + host - 1)) } else { None }
+        if host == 1 || host == 2 { Some((Self(link * 2 + host - 1), generation)) } else { None }
     }
 }
 

@@ -33,7 +33,27 @@ fn addresses_and_interfaces_are_one_to_one() {
         }
     }
     let others = ["10.0.0.0", "10.0.0.3", "9.255.255.255", "11.0.0.1", "2001:db8::", "2001:db8::3"];
-    for other in others.iter().chain(&["2001:db8:40::1", "2001:db9::1", "::1", "2001:db8::1:0:0:1"]) {
+    for other in others.iter().chain(&["2001:db8:4000::1", "2001:db9::1", "::1", "2001:db8::1:0:0:1"]) {
+        assert_eq!(Interface::of_address(other.parse().unwrap()), None, "{other}");
+    }
+}
+
+#[test]
+fn generations_of_addresses_are_one_to_one() {
+    let text = |generation, version| Interface::new(300, 1).address_of(version, generation).to_string();
+    assert_eq!([text(0, IpVersion::V4), text(1, IpVersion::V4)], ["10.0.4.178", "100.64.68.178"]);
+    assert_eq!([text(0, IpVersion::V6), text(1, IpVersion::V6)], ["2001:db8:0:12c::2", "2001:db8:40:12c::2"]);
+    let last = Interface::new(MAX_RENUMBERED_LINKS - 1, 1);
+    assert_eq!(last.address_of(IpVersion::V4, u8::MAX).to_string(), "100.127.255.254");
+    for interface in [Interface(0), Interface(1), Interface(77), last] {
+        for generation in [0, 1, 2, u8::MAX] {
+            for version in [IpVersion::V4, IpVersion::V6] {
+                let address = interface.address_of(version, generation);
+                assert_eq!(Interface::with_generation(address), Some((interface, generation)), "{address}");
+            }
+        }
+    }
+    for other in ["100.64.0.1", "100.63.255.255", "100.128.0.1", "100.64.64.3", "fe80::40:0:0:1"] {
         assert_eq!(Interface::of_address(other.parse().unwrap()), None, "{other}");
     }
 }

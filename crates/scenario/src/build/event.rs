@@ -1,14 +1,19 @@
-//! Events: changes of links during the run.
+//! Events: changes of links and flows during the run.
 
-use super::{Element, LinkIndex, Source, event_queue, find_link, link, seconds};
+use super::{Element, LinkIndex, Source, event_flow, event_queue, find_link, link, seconds};
 use crate::check::{self, Context};
-use crate::choices::{DIRECTIONS, STATES, pick};
+use crate::choices::{ADDRESSES, DIRECTIONS, STATES, pick};
 use crate::document::{Node, Table};
 use crate::error::{Fault, Origin, quoted};
-use crate::model::{Change, Directions, Event, Link, LinkDelay, LinkRate};
-use crate::table::{EVENT, ORDER, SET};
-use crate::values::Values;
+use crate::model::{
+    Change, Directions, Event, Flow, FlowChange, FlowEvent, IpVersion, Link, LinkDelay, LinkEvent, LinkRate,
+    Scope, Subject,
+};
+use crate::suggest::remedy;
+use crate::table::{EVENT, ORDER, SET, of_flow};
+use crate::values::{Checked, Values};
 use anabranch_base::time::{Duration, Time};
+use anabranch_netem::network::MAX_RENUMBERED_LINKS;
 use std::collections::BTreeMap;
 
 /// Orders read no files.
@@ -21,6 +26,10 @@ const MAX_REPETITIONS: u64 = 1_000_000;
 #[derive(Clone, Debug)]
 pub(super) enum New {
     Change(Change),
+    /// Whether the addresses of a link are new.
+    Addresses(bool),
+    /// A new value of a flow.
+    Flow(FlowChange),
     /// A table that the present queue completes; index in the list of such tables.
     Queue(usize),
 }
@@ -36,27 +45,40 @@ struct NewValue {
 /// The changes of one or more events of equal values.
 #[derive(Debug)]
 struct Setting {
-    link: usize,
-    directions: Directions,
+    subject: Changed,
     values: Vec<NewValue>,
+}
+
+/// A link or a flow that changes.
+#[derive(Clone, Copy, Debug)]
+enum Changed {
+    Link(usize, Directions),
+    Flow(usize),
+}
+
+/// The links and flows of the scenario.
+#[derive(Clone, Copy)]
+pub(super) struct Network<'a> {
+    pub links: &'a [Link],
+    pub flows: &'a [Flow],
+    pub ip: IpVersion,
 }
 
 /// All events in order of time, with each repetition as a separate event.
 pub(super) fn events(
     elements: &[Element<'_>],
-    links: &[Link],
+    network: Network<'_>,
     duration: Duration,
     source: Source<'_>,
 ) -> Result<Vec<Event>, Fault> {
-    let index = LinkIndex::of(links);
-    let mut queues = event_queue::Queues::of(links);
+    let mut reader = Reader::of(network);
     let (mut settings, mut times) = (Vec::new(), Vec::new());
     for (number, element) in elements.iter().enumerate() {
         let owner = format!("[[event]] number {}", number + 1);
         let context = Context { owner: &owner, protocol: None, complete: true };
         let (table, queue) = without_queue(element.table);
         let values = check::section(&table, element.origin, &EVENT, context)?;
-        let setting = setting(&values, &owner, queue, (links, &index), (&mut queues, source))?;
+        let setting = reader.setting(&values, &owner, queue, (element.origin, source))?;
         times.extend(moments(&values, &owner, duration)?.into_iter().map(|at| (at, number)));
         settings.push(setting);
     }
@@ -66,26 +88,31 @@ pub(super) fn events(
     let mut events = Vec::new();
     for (at, number) in times {
         let setting = &settings[number];
-        said.check(at, setting, links)?;
-        expand(at, setting, &mut queues, &mut events)?;
+        said.check(at, setting, network)?;
+        reader.expand(at, setting, &mut events)?;
     }
     Ok(events)
 }
 
 /// The events of an order at `at`, after the events `before` it.
-pub(super) fn order(table: &Table, links: &[Link], before: &[Event], at: Time) -> Result<Vec<Event>, Fault> {
+pub(super) fn order(
+    table: &Table,
+    network: Network<'_>,
+    before: &[Event],
+    at: Time,
+) -> Result<Vec<Event>, Fault> {
     let owner = "the order";
-    let index = LinkIndex::of(links);
-    let mut queues = event_queue::Queues::of(links);
-    for event in before {
-        queues.apply(event);
+    let mut reader = Reader::of(network);
+    for event in before.iter().filter_map(Event::of_link) {
+        reader.queues.apply(event);
+        reader.renumberings[event.link] += u32::from(event.renumbers);
     }
     let context = Context { owner, protocol: None, complete: true };
     let (table, queue) = without_queue(table);
     let values = check::section(&table, Origin::Nowhere, &ORDER, context)?;
-    let setting = setting(&values, owner, queue, (links, &index), (&mut queues, NO_FILES))?;
+    let setting = reader.setting(&values, owner, queue, (Origin::Nowhere, NO_FILES))?;
     let mut events = Vec::new();
-    expand(at, &setting, &mut queues, &mut events)?;
+    reader.expand(at, &setting, &mut events)?;
     Ok(events)
 }
 
@@ -100,55 +127,218 @@ fn without_queue(table: &Table) -> (Table, Option<Node>) {
     (table, queue)
 }
 
-fn setting(
-    values: &Values,
-    owner: &str,
-    queue: Option<Node>,
-    (links, index): (&[Link], &LinkIndex),
-    (queues, source): (&mut event_queue::Queues, Source<'_>),
-) -> Result<Setting, Fault> {
-    let mut new = changes(values, queue.is_none(), owner, source)?;
-    let name = values.get("link");
-    let link = find_link(links, index, name.value.text())
-        .map_err(|problem| Fault::new(name.origin, format!("{owner}: {problem}")))?;
-    let directions = pick(DIRECTIONS, values.text("direction"));
-    no_change_of_a_trace(owner, &links[link], directions, &new)?;
-    if let Some(node) = queue {
-        let origin = node.origin;
-        new.push(NewValue { key: "queue", origin, new: New::Queue(queues.add(node, owner)?) });
-    }
-    Ok(Setting { link, directions, values: new })
+/// Reads events, and knows the values that those until now have set.
+struct Reader<'a> {
+    network: Network<'a>,
+    index: LinkIndex,
+    queues: event_queue::Queues,
+    /// Number of new addresses of each link.
+    renumberings: Vec<u32>,
 }
 
-/// Adds the events of one time: one, or further ones where a new queue differs between the directions.
-fn expand(
-    at: Time,
-    setting: &Setting,
-    queues: &mut event_queue::Queues,
-    events: &mut Vec<Event>,
-) -> Result<(), Fault> {
-    let Setting { link, directions, ref values } = *setting;
-    let event = |directions, changes| Event { at, link, directions, changes };
-    let mut changes = Vec::new();
-    let mut apart = Vec::new();
-    for value in values {
-        match &value.new {
-            New::Change(change) => changes.push(change.clone()),
-            New::Queue(table) => {
-                let new = queues.complete(*table, link, directions)?;
-                match &new[..] {
-                    [(_, first), (_, second)] if first != second => apart = new,
-                    [(_, queue), ..] => changes.push(Change::Queue(queue.clone())),
-                    [] => unreachable!("an event has a direction"),
-                }
+impl<'a> Reader<'a> {
+    fn of(network: Network<'a>) -> Self {
+        let Network { links, .. } = network;
+        Self {
+            network,
+            index: LinkIndex::of(links),
+            queues: event_queue::Queues::of(links),
+            renumberings: vec![0; links.len()],
+        }
+    }
+
+    fn setting(
+        &mut self,
+        values: &Values,
+        owner: &str,
+        queue: Option<Node>,
+        (origin, source): (Origin, Source<'_>),
+    ) -> Result<Setting, Fault> {
+        match (values.find("link"), values.find("flow")) {
+            (Some(name), None) => self.of_link(name, values, (owner, queue), source),
+            (None, Some(name)) => self.of_flow(name, values, (owner, queue)),
+            (Some(_), Some(flow)) => {
+                let message = format!("{owner} names a link and a flow; write an event for each");
+                Err(Fault::new(flow.origin, message))
+            }
+            (None, None) => {
+                let message = format!(
+                    "{owner} names neither a link nor a flow; add link = \"name of a link\" or flow = \"name of a flow\""
+                );
+                Err(Fault::new(origin, message))
             }
         }
     }
-    if !changes.is_empty() {
-        events.push(event(directions, changes));
+
+    fn of_link(
+        &mut self,
+        name: &Checked,
+        values: &Values,
+        (owner, queue): (&str, Option<Node>),
+        source: Source<'_>,
+    ) -> Result<Setting, Fault> {
+        let links = self.network.links;
+        let link = find_link(links, &self.index, name.value.text())
+            .map_err(|problem| Fault::new(name.origin, format!("{owner}: {problem}")))?;
+        if let Some(entry) = set_of(values).entries.iter().find(|entry| of_flow().any(|key| key == entry.key))
+        {
+            let message = format!(
+                "{} of {owner} is a value of a flow; replace link by flow = \"name of a flow\"",
+                entry.key
+            );
+            return Err(Fault::new(entry.origin, message));
+        }
+        let mut new = changes(values, queue.is_none(), owner, source)?;
+        let directions = pick(DIRECTIONS, values.text("direction"));
+        no_change_of_a_trace(owner, &links[link], directions, &new)?;
+        self.new_addresses(owner, (link, directions), &new)?;
+        if let Some(node) = queue {
+            let origin = node.origin;
+            new.push(NewValue { key: "queue", origin, new: New::Queue(self.queues.add(node, owner)?) });
+        }
+        Ok(Setting { subject: Changed::Link(link, directions), values: new })
     }
-    events.extend(apart.into_iter().map(|(direction, queue)| event(direction, vec![Change::Queue(queue)])));
-    Ok(())
+
+    fn of_flow(
+        &self,
+        name: &Checked,
+        values: &Values,
+        (owner, queue): (&str, Option<Node>),
+    ) -> Result<Setting, Fault> {
+        let Network { links, flows, .. } = self.network;
+        let wanted = name.value.text();
+        let Some(flow) = flows.iter().position(|flow| flow.name == wanted) else {
+            let names: Vec<_> = flows.iter().map(|flow| flow.name.as_str()).collect();
+            let remedy = remedy(wanted, &names, "flows");
+            let message = format!("{owner}: there is no flow {}; {remedy}", quoted(wanted));
+            return Err(Fault::new(name.origin, message));
+        };
+        let direction = values.get("direction");
+        if direction.origin != Origin::Nowhere {
+            let message =
+                format!("direction of {owner} is a value of a link, and the event names a flow; remove it");
+            return Err(Fault::new(direction.origin, message));
+        }
+        let mut new = Vec::new();
+        let set = set_of(values);
+        for entry in &set.entries {
+            if !of_flow().any(|key| key == entry.key) {
+                return Err(not_of_a_flow(entry.origin, entry.key, owner));
+            }
+            let change = event_flow::change(entry, &flows[flow], owner, (links, &self.index))?;
+            new.push(NewValue { key: entry.key, origin: entry.origin, new: New::Flow(change) });
+        }
+        if let Some(node) = queue {
+            return Err(not_of_a_flow(node.origin, "queue", owner));
+        }
+        if new.is_empty() {
+            let keys = of_flow().collect::<Vec<_>>().join(", ");
+            let message = format!("set of {owner} changes nothing; give one of {keys}");
+            return Err(Fault::new(values.get("set").origin, message));
+        }
+        Ok(Setting { subject: Changed::Flow(flow), values: new })
+    }
+
+    /// New addresses need a link that comes up in both directions, and addresses that can change.
+    fn new_addresses(
+        &self,
+        owner: &str,
+        (link, directions): (usize, Directions),
+        new: &[NewValue],
+    ) -> Result<(), Fault> {
+        let Some(value) = new.iter().find(|value| value.key == "address") else { return Ok(()) };
+        let Network { links, ip, .. } = self.network;
+        let name = quoted(&links[link].name);
+        let is_up = |value: &NewValue| matches!(value.new, New::Change(Change::State { up: true }));
+        let problem = if !new.iter().any(is_up) {
+            "needs state = \"up\" in the same event; add it".to_owned()
+        } else if links[link].scope == Scope::Link {
+            format!(
+                "does not apply to link {name}, whose addresses are link-local and do not change; remove it"
+            )
+        } else if directions != Directions::Both {
+            "concerns both ends of the link; remove direction".to_owned()
+        } else if ip == IpVersion::V4 && link >= MAX_RENUMBERED_LINKS {
+            format!(
+                "does not apply to link {name}: over IPv4 only the first {MAX_RENUMBERED_LINKS} links of a scenario can \
+                 get new addresses; move the link to the front, or set ip = \"v6\""
+            )
+        } else {
+            return Ok(());
+        };
+        Err(Fault::new(value.origin, format!("address of {owner} {problem}")))
+    }
+
+    /// Adds the events of one time: one, or further ones where a new queue differs between the directions.
+    fn expand(&mut self, at: Time, setting: &Setting, events: &mut Vec<Event>) -> Result<(), Fault> {
+        let (link, directions) = match setting.subject {
+            Changed::Link(link, directions) => (link, directions),
+            Changed::Flow(flow) => {
+                let changes = setting.values.iter().filter_map(|value| match &value.new {
+                    New::Flow(change) => Some(change.clone()),
+                    _ => None,
+                });
+                let event = |change| Event { at, subject: Subject::Flow(FlowEvent { flow, change }) };
+                events.extend(changes.map(event));
+                return Ok(());
+            }
+        };
+        let event = |directions, renumbers, changes| {
+            let event = LinkEvent { link, directions, renumbers, changes };
+            Event { at, subject: Subject::Link(event) }
+        };
+        let (mut changes, mut renumbers) = (Vec::new(), false);
+        let mut apart = Vec::new();
+        for value in &setting.values {
+            match &value.new {
+                New::Change(change) => changes.push(change.clone()),
+                New::Addresses(new) => {
+                    renumbers = *new;
+                    self.count_addresses(link, value)?;
+                }
+                New::Queue(table) => {
+                    let new = self.queues.complete(*table, link, directions)?;
+                    match &new[..] {
+                        [(_, first), (_, second)] if first != second => apart = new,
+                        [(_, queue), ..] => changes.push(Change::Queue(queue.clone())),
+                        [] => unreachable!("an event has a direction"),
+                    }
+                }
+                New::Flow(_) => unreachable!("the event changes a link"),
+            }
+        }
+        if !changes.is_empty() {
+            events.push(event(directions, renumbers, changes));
+        }
+        let queue = |(direction, queue)| event(direction, false, vec![Change::Queue(queue)]);
+        events.extend(apart.into_iter().map(queue));
+        Ok(())
+    }
+
+    /// Counts the new addresses of a link, of which there is a limited number.
+    fn count_addresses(&mut self, link: usize, value: &NewValue) -> Result<(), Fault> {
+        let count = &mut self.renumberings[link];
+        *count += u32::from(matches!(value.new, New::Addresses(true)));
+        if *count <= u32::from(u8::MAX) {
+            return Ok(());
+        }
+        let message = format!(
+            "link {} gets new addresses more than {} times; increase every, or reduce the number of events",
+            quoted(&self.network.links[link].name),
+            u8::MAX
+        );
+        Err(Fault::new(value.origin, message))
+    }
+}
+
+/// The table of an event's changes.
+fn set_of(values: &Values) -> &Values {
+    values.get("set").value.table()
+}
+
+fn not_of_a_flow(origin: Origin, key: &str, owner: &str) -> Fault {
+    let message = format!("{key} of {owner} is a value of a link; replace flow by link = \"name of a link\"");
+    Fault::new(origin, message)
 }
 
 /// A link that follows a trace has no rate, or no delay, to change.
@@ -189,13 +379,17 @@ fn changes(
     owner: &str,
     source: Source<'_>,
 ) -> Result<Vec<NewValue>, Fault> {
-    let entry = values.get("set");
-    let set = entry.value.table();
+    let set = set_of(values);
     let mut changes = Vec::new();
     for key in SET.names(None) {
         let Some(entry) = set.find(key) else { continue };
         let change = match key {
             "state" => Change::State { up: pick(STATES, entry.value.text()) },
+            "address" => {
+                let new = New::Addresses(pick(ADDRESSES, entry.value.text()));
+                changes.push(NewValue { key, origin: entry.origin, new });
+                continue;
+            }
             "rate" => Change::Rate(entry.value.rate()),
             "delay" => Change::Delay(entry.value.time()),
             "jitter" => Change::Jitter(entry.value.time()),
@@ -205,10 +399,11 @@ fn changes(
         changes.push(NewValue { key, origin: entry.origin, new: New::Change(change) });
     }
     if changes.is_empty() && must_change {
-        let keys = SET.names(None).join(", ");
+        let keys: Vec<_> =
+            SET.names(None).into_iter().filter(|name| of_flow().all(|key| key != *name)).collect();
         return Err(Fault::new(
-            entry.origin,
-            format!("set of {owner} changes nothing; give at least one of {keys}"),
+            values.get("set").origin,
+            format!("set of {owner} changes nothing; give at least one of {}", keys.join(", ")),
         ));
     }
     Ok(changes)
@@ -245,35 +440,49 @@ pub(super) fn overlap(first: Directions, second: Directions) -> bool {
     first == second || first == Directions::Both || second == Directions::Both
 }
 
-/// Earlier changes of a link's key at the same time.
+/// Earlier changes of a key at the same time.
 type EarlierChanges = Vec<(Directions, New, Origin)>;
 
-/// All changes read until now.
+/// All changes read until now, by time, kind and index of the subject, and key.
 #[derive(Default)]
-struct ChangesByTime(BTreeMap<(Time, usize, &'static str), EarlierChanges>);
+struct ChangesByTime(BTreeMap<(Time, (&'static str, usize), &'static str), EarlierChanges>);
 
 impl ChangesByTime {
     /// Two events that set the same key at the same time contradict or repeat each other; their order in the
     /// file must not decide between them.
-    fn check(&mut self, at: Time, setting: &Setting, links: &[Link]) -> Result<(), Fault> {
+    fn check(&mut self, at: Time, setting: &Setting, network: Network<'_>) -> Result<(), Fault> {
+        let (subject, name, changed) = match setting.subject {
+            Changed::Link(link, directions) => (("link", link), &network.links[link].name, directions),
+            Changed::Flow(flow) => (("flow", flow), &network.flows[flow].name, Directions::Both),
+        };
         for value in &setting.values {
-            let before = self.0.entry((at, setting.link, value.key)).or_default();
-            let same = before.iter().find(|(directions, ..)| overlap(setting.directions, *directions));
+            let before = self.0.entry((at, subject, value.key)).or_default();
+            let same = before.iter().find(|(directions, ..)| overlap(changed, *directions));
             if let Some((_, other, origin)) = same {
-                let verb = match (other, &value.new) {
-                    (New::Change(first), New::Change(second)) if first == second => "repeat",
-                    _ => "contradict",
-                };
                 let message = format!(
-                    "two events {verb} each other: both set {} of link {} at {} (the other on {origin}); keep one of them",
+                    "two events {} each other: both set {} of {} {} at {} (the other on {origin}); keep one of them",
+                    if value.new.repeats(other) { "repeat" } else { "contradict" },
                     value.key,
-                    quoted(&links[setting.link].name),
+                    subject.0,
+                    quoted(name),
                     seconds(at.since(Time::ZERO)),
                 );
                 return Err(Fault::new(value.origin, message));
             }
-            before.push((setting.directions, value.new.clone(), value.origin));
+            before.push((changed, value.new.clone(), value.origin));
         }
         Ok(())
+    }
+}
+
+impl New {
+    /// Whether another event sets the same value.
+    fn repeats(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Change(new), Self::Change(other)) => new == other,
+            (Self::Addresses(new), Self::Addresses(other)) => new == other,
+            (Self::Flow(new), Self::Flow(other)) => new == other,
+            _ => false,
+        }
     }
 }

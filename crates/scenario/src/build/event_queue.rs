@@ -7,7 +7,7 @@ use crate::document::{Data, Entry, Node, Table, read_value};
 use crate::error::{Fault, Origin};
 use crate::keys::{Default, Key, Section, Shape};
 use crate::merge::inherit;
-use crate::model::{Change, Directions, Event, Link, Queue};
+use crate::model::{Change, Directions, Link, LinkEvent, Queue};
 use crate::table::queue;
 
 /// The key alone, for the check of a table.
@@ -77,7 +77,7 @@ impl Queues {
     }
 
     /// Applies an event that is complete.
-    pub fn apply(&mut self, event: &Event) {
+    pub fn apply(&mut self, event: &LinkEvent) {
         for change in &event.changes {
             if let Change::Queue(queue) = change {
                 for at in sides(event.directions) {

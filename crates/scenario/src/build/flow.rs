@@ -339,14 +339,23 @@ fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resul
 /// The links with these names, each listed once; each must be at an end of the flow.
 fn at_the_ends(values: &Values, names: &[&str], around: &Surroundings<'_>) -> Result<Vec<usize>, String> {
     let ends = [values.text("from"), met(values)];
+    links_of_ends(ends, names, (around.links, &around.index))
+}
+
+/// The links with these names, each listed once; each must be at one of these hosts of a flow.
+pub(super) fn links_of_ends(
+    ends: [&str; 2],
+    names: &[&str],
+    (all, index): (&[Link], &LinkIndex),
+) -> Result<Vec<usize>, String> {
     let mut links: Vec<usize> = Vec::new();
     for name in names {
-        let link = find_link(around.links, &around.index, name)?;
-        if !around.links[link].between.iter().any(|node| ends.contains(&node.as_str())) {
+        let link = find_link(all, index, name)?;
+        if !all[link].between.iter().any(|node| ends.contains(&node.as_str())) {
             return Err(format!(
                 "the link {} is at neither end of the flow; its ends have {}",
                 quoted(name),
-                links_at(around.links, &ends).join(", ")
+                links_at(all, &ends).join(", ")
             ));
         }
         if !links.contains(&link) {
@@ -365,7 +374,7 @@ fn backup(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec
 }
 
 /// Names of the links of these nodes.
-fn links_at<'a>(links: &'a [Link], nodes: &[&str]) -> Vec<&'a str> {
+pub(super) fn links_at<'a>(links: &'a [Link], nodes: &[&str]) -> Vec<&'a str> {
     let touches = |link: &&Link| link.between.iter().any(|node| nodes.contains(&node.as_str()));
     links.iter().filter(touches).map(|link| link.name.as_str()).collect()
 }

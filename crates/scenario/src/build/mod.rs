@@ -1,6 +1,7 @@
 //! Builds the model from checked values, and checks properties of the scenario as a whole.
 
 mod event;
+mod event_flow;
 mod event_queue;
 mod fit;
 mod flow;
@@ -58,22 +59,25 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let router_elements = routers;
     let routers = router::routers(&router_elements, &links, &flows)?;
     let middleboxes = middlebox::middleboxes(&middleboxes, (&links, &flows), source)?;
-    fit::links(pick(IP_VERSIONS, head.text("ip")), &links)?;
-    fit::scopes(pick(IP_VERSIONS, head.text("ip")), &links, &flows)?;
+    let ip = pick(IP_VERSIONS, head.text("ip"));
+    fit::links(ip, &links)?;
+    fit::scopes(ip, &links, &flows)?;
     fit::check(&links, &flows)?;
-    let events = event::events(&events, &links, duration, source)?;
+    let declared: Vec<_> = flows.iter().map(|placed| placed.flow.clone()).collect();
+    let network = event::Network { links: &links, flows: &declared, ip };
+    let events = event::events(&events, network, duration, source)?;
     let scenario = Scenario {
         title: head.text("title").to_owned(),
         duration,
         warmup: warmup.value.time(),
-        ip: pick(IP_VERSIONS, head.text("ip")),
+        ip,
         ecmp: head.flag("ecmp"),
         offload: head.flag("offload"),
         seed: head.integer("seed"),
         links,
         routers,
         hosts,
-        flows: flows.iter().map(|placed| placed.flow.clone()).collect(),
+        flows: declared,
         middleboxes,
         events,
     };
@@ -82,11 +86,12 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     Ok(scenario)
 }
 
-/// The events of an order to a running scenario: a link, a direction and changes, as in `[[event]]`. The scenario's events
+/// The events of an order to a running scenario: a link or flow and changes, as in `[[event]]`. The scenario's events
 /// up to `at` precede it.
 pub(super) fn order(table: &Table, scenario: &Scenario, at: Time) -> Result<Vec<Event>, Fault> {
     let before = scenario.events.partition_point(|event| event.at <= at);
-    event::order(table, &scenario.links, &scenario.events[..before], at)
+    let Scenario { links, flows, ip, events, .. } = scenario;
+    event::order(table, event::Network { links, flows, ip: *ip }, &events[..before], at)
 }
 
 /// A table of defaults; empty if there is none.

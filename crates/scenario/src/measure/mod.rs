@@ -1,9 +1,12 @@
-//! Measurement for every world: quantiles of delays, means over time, and recovery from outages.
+//! Measurement for every world: quantiles of delays, means over time, recovery from outages, and delivery after
+//! events.
 
+mod after_events;
 mod histogram;
 mod mean;
 mod pace;
 
+pub use after_events::{AFTER_EVENT, AfterEvents, Deliveries, MAX_COUNTED_EVENTS};
 pub use histogram::Histogram;
 pub use mean::TimeMeans;
 pub use pace::{Outage, Pace};

@@ -247,6 +247,18 @@ part! {
         /// Delivery in the last three seconds of the run, relative to the same rate before the outage.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         recovered_share: Option<f64>,
+        /// Longest time without delivery after the first event of the scenario, until the end of the run or of the flow's
+        /// data, seconds. This key and the next two are absent without events.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gap_s: Option<f64>,
+        /// Application bytes delivered in the 5 s after an event: after the one with the fewest such bytes, of the first
+        /// thousand times with events. Absent if the run ends earlier.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        gap_delivered_bytes: Option<u64>,
+        /// Share of the payload bytes sent in the same 5 s that had been sent before, on any path; absent where nothing was
+        /// sent, and in the kernel's world.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repeated_share: Option<f64>,
         /// Out-of-order bytes at the receiver; absent where the kernel does not report them.
         reordering_buffer_bytes: Option<MeanMax>,
         /// Unread bytes at the receiver; absent where the kernel does not report them.
@@ -350,6 +362,11 @@ part! {
         /// data, and in the kernel's world.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_back_s: Option<f64>,
+        /// From the last event that set a link of the path up, or changed the flow, to the arrival of the first data on this
+        /// path that no other had brought, to the millisecond, seconds. Absent without such an event or data, and in the
+        /// kernel's world.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        first_data_after_event_s: Option<f64>,
         /// The detected bottleneck at the end: paths with the same number share it. A path with an unshared
         /// bottleneck has its own number; 0 before the first decision, 21 s after the start of the path. This
         /// key and the next two are absent unless the control couples paths by shared bottlenecks.

@@ -91,6 +91,9 @@ pub static METRICS: &[Metric] = &[
         "recovered_share",
         COUNT,
     ),
+    metric("gap", "Longest time without delivery after the first event", Level::Flow, "gap_s", SECONDS),
+    metric("gap-delivered", "Bytes in the 5 s after an event", Level::Flow, "gap_delivered_bytes", KILOBYTES),
+    metric("repeated", "Bytes sent again in the 5 s after an event", Level::Flow, "repeated_share", PERCENT),
     metric(
         "reordering-buffer",
         "Mean of the reordering buffer",
@@ -174,6 +177,13 @@ pub static METRICS: &[Metric] = &[
         "Time to new data on a path that came back",
         Level::Path,
         "path_back_s",
+        SECONDS,
+    ),
+    metric(
+        "first-data-after-event",
+        "Time from an event to new data on the path",
+        Level::Path,
+        "first_data_after_event_s",
         SECONDS,
     ),
     metric(

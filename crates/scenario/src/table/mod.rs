@@ -11,7 +11,7 @@ pub(super) use link::{LINK, LINK_DEFAULTS};
 pub(super) use links::{loss, middlebox, queue};
 pub(super) use workload::WORKLOAD;
 
-use super::choices::{self, DIRECTIONS, IP_VERSIONS, STATES, choices};
+use super::choices::{self, ADDRESSES, DIRECTIONS, IP_VERSIONS, STATES, choices};
 use super::keys::{Default, Key, Section, Shape};
 use super::model::MAX_SEED;
 
@@ -113,7 +113,7 @@ static TABLES: &[Key] = &[
         "event",
         Shape::Tables(|| &EVENT),
         Default::Nothing("no event"),
-        "Changes of links during the run, one table per event.",
+        "Changes of links and flows during the run, one table per event.",
     ),
 ];
 
@@ -219,8 +219,8 @@ pub(super) static MIDDLEBOX: Section = Section {
 /// `[[event]]`.
 pub(super) static EVENT: Section = Section {
     title: "[[event]]",
-    doc: "A change of a link at one time of the run. Two events must not set the same key of the same link \
-          at the same time to different values.",
+    doc: "A change of a link or a flow at one time of the run; an event names one of the two. Two events must not set \
+          the same key of the same link or flow at the same time to different values.",
     keys: &[
         &[
             Key::new(
@@ -242,15 +242,16 @@ pub(super) static EVENT: Section = Section {
 
 /// An order to a running simulation: an event at the present time.
 pub(super) static ORDER: Section =
-    Section { title: "an order", doc: "A change of a link at the present time.", keys: &[ORDERED] };
+    Section { title: "an order", doc: "A change of a link or a flow at the present time.", keys: &[ORDERED] };
 
 static ORDERED: &[Key] = &[
-    Key::new("link", Shape::Name, Default::Required("\"name of a link\""), "The link that changes."),
+    Key::new("link", Shape::Name, Default::Nothing("the event names a flow"), "The link that changes."),
+    Key::new("flow", Shape::Name, Default::Nothing("the event names a link"), "The flow that changes."),
     Key::new(
         "direction",
         Shape::OneOf(|| choices(DIRECTIONS)),
         Default::Is("\"both\""),
-        "The directions that change.",
+        "The directions of the link that change.",
     ),
     Key::new(
         "set",
@@ -263,39 +264,75 @@ static ORDERED: &[Key] = &[
 /// `set = { … }` of an event.
 pub(super) static SET: Section = Section {
     title: "set = { … } of an event",
-    doc: "The changes of an event; at least one key.",
-    keys: &[&[
-        Key::new(
-            "state",
-            Shape::OneOf(|| choices(STATES)),
-            Default::Nothing("unchanged"),
-            "State; a link that goes down drops queued and propagating packets.",
-        ),
-        Key::new(
-            "rate",
-            Shape::Rate { zero: true },
-            Default::Nothing("unchanged"),
-            "A new constant rate. The packet being transmitted leaves at the old rate; `\"0 bit/s\"` suspends it \
-             until a later event sets another rate.",
-        ),
-        Key::new("delay", Shape::Time { zero: true }, Default::Nothing("unchanged"), "A new one-way delay."),
-        Key::new(
-            "jitter",
-            Shape::Time { zero: true },
-            Default::Nothing("unchanged"),
-            "A new jitter. Packets that are propagating keep their order and their times of arrival.",
-        ),
-        Key::new("loss", Shape::Kinds(loss), Default::Nothing("unchanged"), "A new loss model."),
-        Key::new(
-            "queue",
-            Shape::Kinds(queue),
-            Default::Nothing("unchanged"),
-            "A new queue, completed key by key from the present one: `{ limit = \"20 packets\" }` keeps its kind. Waiting \
-             packets keep their order. Those beyond a lower limit are dropped from the tail. The state of CoDel \
-             starts again, and RED's average starts at the present length.",
-        ),
-    ]],
+    doc: "The changes of an event; at least one key. `backup` and `primary` belong to flows, the others to links.",
+    keys: &[OF_LINK, OF_FLOW],
 };
+
+/// New values of a link.
+static OF_LINK: &[Key] = &[
+    Key::new(
+        "state",
+        Shape::OneOf(|| choices(STATES)),
+        Default::Nothing("unchanged"),
+        "State; a link that goes down drops queued and propagating packets.",
+    ),
+    Key::new(
+        "address",
+        Shape::OneOf(|| choices(ADDRESSES)),
+        Default::Nothing("unchanged"),
+        "With `state = \"up\"`: whether hosts at the link's ends have the addresses that they had, or new ones, as after a \
+         change of the access point. Packets to an old address are lost. Multipath TCP withdraws the old address, joins \
+         from the new one and, at the accepting end, announces it. SCTP with `asconf` adds the new address and deletes \
+         the old one; without, it keeps its other addresses. A TCP connection at an old address ends by its timeout. A \
+         link gets new addresses at most 255 times.",
+    ),
+    Key::new(
+        "rate",
+        Shape::Rate { zero: true },
+        Default::Nothing("unchanged"),
+        "A new constant rate. The packet being transmitted leaves at the old rate; `\"0 bit/s\"` suspends it \
+         until a later event sets another rate.",
+    ),
+    Key::new("delay", Shape::Time { zero: true }, Default::Nothing("unchanged"), "A new one-way delay."),
+    Key::new(
+        "jitter",
+        Shape::Time { zero: true },
+        Default::Nothing("unchanged"),
+        "A new jitter. Packets that are propagating keep their order and their times of arrival.",
+    ),
+    Key::new("loss", Shape::Kinds(loss), Default::Nothing("unchanged"), "A new loss model."),
+    Key::new(
+        "queue",
+        Shape::Kinds(queue),
+        Default::Nothing("unchanged"),
+        "A new queue, completed key by key from the present one: `{ limit = \"20 packets\" }` keeps its kind. Waiting \
+         packets keep their order. Those beyond a lower limit are dropped from the tail. The state of CoDel \
+         starts again, and RED's average starts at the present length.",
+    ),
+];
+
+/// New values of a flow.
+static OF_FLOW: &[Key] = &[
+    Key::new(
+        "backup",
+        Shape::List { of: &Shape::Name, min: 0, max: 255 },
+        Default::Nothing("unchanged"),
+        "For mptcp: the links of the two hosts whose addresses are backups from now on, in place of those before. The \
+         connecting end informs the other one (MP_PRIO).",
+    ),
+    Key::new(
+        "primary",
+        Shape::Name,
+        Default::Nothing("unchanged"),
+        "For sctp and cmt-sctp: the link of the host that receives the data whose address becomes the primary \
+         destination. It has no effect while this destination is not active.",
+    ),
+];
+
+/// The keys of `set` that belong to flows.
+pub(super) fn of_flow() -> impl Iterator<Item = &'static str> {
+    OF_FLOW.iter().map(|key| key.name)
+}
 
 /// The default of a name that is derived from the ends.
 const JOINED: Default = Default::Nothing("the two nodes joined by a hyphen");

@@ -56,12 +56,8 @@ fn design_example_has_the_expected_model() {
     let Protocol::Mptcp(mptcp) = &flow.protocol else { panic!("{flow:?}") };
     assert_eq!((mptcp.tcp.congestion.entry.name, mptcp.tcp.send_buffer), ("lia", 1_000_000));
     assert_eq!((mptcp.scheduler.name, mptcp.path_manager.entry.name), ("lowest-rtt", "fullmesh"));
-    let event = Event {
-        at: Time::from_secs_f64(60.0),
-        link: 2,
-        directions: Directions::Both,
-        changes: vec![Change::State { up: false }],
-    };
+    let event =
+        Event::link(Time::from_secs_f64(60.0), (2, Directions::Both), vec![Change::State { up: false }]);
     assert_eq!(scenario.events, [event]);
 }
 
@@ -159,18 +155,35 @@ fn flow_defaults_apply_to_flows_with_the_key() {
 }
 
 #[test]
+fn events_renumber_links_and_change_flows() {
+    let scenario = super::everything();
+    let subject = |at: usize| scenario.events[at].subject.clone();
+    let up = vec![Change::State { up: true }];
+    let renumbered = LinkEvent { link: 1, directions: Directions::Both, renumbers: true, changes: up };
+    assert_eq!(subject(2), Subject::Link(renumbered));
+    let flow = |name: &str| scenario.flows.iter().position(|flow| flow.name == name).unwrap();
+    let of = |flow, change| Subject::Flow(FlowEvent { flow, change });
+    assert_eq!(subject(3), of(flow("many"), FlowChange::Backup(Vec::new())));
+    assert_eq!(subject(4), of(flow("cmt"), FlowChange::Primary(0)));
+}
+
+fn of_link(event: &Event) -> &LinkEvent {
+    event.of_link().expect("the event changes a link")
+}
+
+#[test]
 fn events_repeat_and_are_sorted() {
     let scenario = super::everything();
     let moments: Vec<_> = scenario.events.iter().map(|event| event.at.as_secs_f64()).collect();
-    assert_eq!(moments, [1.0, 2.0, 42.0, 82.0]);
-    assert_eq!(scenario.events[0].directions, Directions::Reverse);
+    assert_eq!(moments, [1.0, 2.0, 3.0, 3.0, 4.0, 42.0, 82.0]);
+    assert_eq!(of_link(&scenario.events[0]).directions, Directions::Reverse);
     let changes = [
         Change::State { up: true },
         Change::Rate(Rate::from_bits_per_second(1_000_000)),
         Change::Delay(Duration::ZERO),
         Change::Loss(Loss::Bernoulli(Bernoulli { rate: 0.5 })),
     ];
-    assert_eq!(scenario.events[3].changes, changes);
+    assert_eq!(of_link(&scenario.events[6]).changes, changes);
 }
 
 #[test]
@@ -411,7 +424,7 @@ fn event_cannot_change_the_delay_of_a_trace() {
 fn event_may_set_a_rate_of_zero() {
     let event = "\n[[event]]\nat = \"5 s\"\nlink = \"wifi\"\nset = { rate = \"0 Mbit/s\" }\n";
     let scenario = with(&format!("{BASE}{event}"), &[]).unwrap();
-    assert_eq!(scenario.events[0].changes, [Change::Rate(Rate::from_bits_per_second(0))]);
+    assert_eq!(of_link(&scenario.events[0]).changes, [Change::Rate(Rate::from_bits_per_second(0))]);
     assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
 }
 
@@ -488,11 +501,15 @@ fn queues_of_events(queue: &str, events: &[(&str, &str)]) -> Vec<(f64, Direction
     }
     let scenario = with(&text, &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     assert_eq!(with(&to_toml(&scenario), &[]).unwrap(), scenario);
-    let queue = |event: &Event| match &event.changes[..] {
+    let queue = |event: &Event| match &of_link(event).changes[..] {
         [Change::Queue(queue)] => format!("{} {}", queue.kind().name, queue.limit()),
         other => panic!("{other:?}"),
     };
-    scenario.events.iter().map(|event| (event.at.as_secs_f64(), event.directions, queue(event))).collect()
+    scenario
+        .events
+        .iter()
+        .map(|event| (event.at.as_secs_f64(), of_link(event).directions, queue(event)))
+        .collect()
 }
 
 #[test]

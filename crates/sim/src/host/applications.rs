@@ -4,7 +4,7 @@ use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Endpoint, Event, Reason, Reliability, Write};
-use anabranch_scenario::measure::{Outage, Pace};
+use anabranch_scenario::measure::Deliveries;
 use anabranch_scenario::workload::{Application, Step};
 use anabranch_wire::Payload;
 
@@ -204,10 +204,10 @@ impl Applications {
         }
     }
 
-    /// Starts to count deliveries over time, in a run with an outage whose measured part begins at `since`.
-    pub fn keep_pace(&mut self, outage: Outage, since: Time) {
+    /// Starts to count deliveries over time, in a run with events.
+    pub fn keep_over_time(&mut self, deliveries: &Deliveries) {
         for transfer in self.transfers.iter_mut().flatten() {
-            transfer.checker.keep_pace(Pace::new(outage, since));
+            transfer.checker.keep_over_time(deliveries.clone());
         }
     }
 

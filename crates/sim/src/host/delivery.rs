@@ -6,7 +6,7 @@
 use super::fragments::Fragments;
 use anabranch_base::time::Time;
 use anabranch_endpoint::Delivery;
-use anabranch_scenario::measure::{Histogram, Pace};
+use anabranch_scenario::measure::{Deliveries, Histogram};
 use anabranch_wire::Payload;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -61,8 +61,8 @@ pub struct DeliveryChecker {
     /// Bytes of these messages, including parts that were delivered.
     abandoned_bytes: u64,
     aborted_bytes: u64,
-    /// Deliveries over time, in a run with an outage.
-    pace: Option<Box<Pace>>,
+    /// Deliveries over time, in a run with events.
+    over_time: Option<Box<Deliveries>>,
     /// Writes and reads since the last query; `None` if not recorded.
     log: Option<VecDeque<Access>>,
     /// Deliveries of a stream since the last query: length and time of writing; `None` if not recorded.
@@ -99,7 +99,7 @@ impl DeliveryChecker {
             abandoned: BTreeMap::new(),
             abandoned_bytes: 0,
             aborted_bytes: 0,
-            pace: None,
+            over_time: None,
             log: None,
             runs: None,
             parts: BTreeMap::new(),
@@ -107,13 +107,13 @@ impl DeliveryChecker {
     }
 
     /// Starts to count deliveries over time.
-    pub fn keep_pace(&mut self, pace: Pace) {
-        self.pace = Some(Box::new(pace));
+    pub fn keep_over_time(&mut self, deliveries: Deliveries) {
+        self.over_time = Some(Box::new(deliveries));
     }
 
     /// Deliveries over time, if they are counted.
-    pub fn pace(&self) -> Option<&Pace> {
-        self.pace.as_deref()
+    pub fn over_time(&self) -> Option<&Deliveries> {
+        self.over_time.as_deref()
     }
 
     /// Starts to record writes and reads, for [`poll_access`](Self::poll_access).
@@ -287,8 +287,8 @@ impl DeliveryChecker {
             Service::Datagrams => self.deliver_datagram(now, delivery)?,
         }
         self.delivered += delivery.len;
-        if let Some(pace) = &mut self.pace {
-            pace.add(now, delivery.len);
+        if let Some(deliveries) = &mut self.over_time {
+            deliveries.add(now, delivery.len);
         }
         if let Some(log) = &mut self.log {
             log.push_back(Access { at: now, read: true, offset: delivery.offset, len: delivery.len });

@@ -3,6 +3,7 @@
 use super::applications::{Applications, News};
 use super::hosts::{FlowEnvironment, HostId, Hosts};
 use super::meters::Meters;
+use super::returns::Awaited;
 use super::side::{RECEIVER, SENDER};
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Routes};
@@ -10,9 +11,10 @@ use crate::engine::link::PacketRef;
 use crate::measure::digest::Digest;
 use anabranch_base::time::Time;
 use anabranch_endpoint::drive::Collected;
-use anabranch_endpoint::{Driver, Endpoint, Ends, Event, Place, Placement, SchedulingDecision};
+use anabranch_endpoint::{Driver, Endpoint, Ends, Event, PathReport, Place, Placement, SchedulingDecision};
 use anabranch_host::{ConnectionId, ConnectionRef, Host, Output, Protocol};
-use anabranch_netem::Frame;
+use anabranch_netem::{Frame, Interface};
+use anabranch_scenario::model::FlowChange;
 use anabranch_wire::tcp::Flags;
 use anabranch_wire::{Body, Packet, Pattern};
 use core::net::{IpAddr, SocketAddr};
@@ -86,6 +88,8 @@ pub struct Flow {
     opening: Option<Box<(Protocol, Ends)>>,
     /// True if the decisions of its scheduler are recorded.
     keeps_decisions: bool,
+    /// Links whose addresses are backups since the last event that changed them; `None` before the first.
+    backup: Option<Vec<usize>>,
 }
 
 /// Processing of one end of a flow at one time: passes the output of its endpoint to the network and to its
@@ -116,6 +120,7 @@ impl Flow {
             start,
             opening: Some(opening),
             keeps_decisions: false,
+            backup: None,
         }
     }
 
@@ -270,6 +275,9 @@ impl Flow {
         let end = &mut self.ends[side];
         let packet = world.datapath.packet(frame);
         end.digest.packet(now, (side as u32, frame.wire_len()), packet);
+        if world.datapath.drops_misaddressed(sender, frame) {
+            return;
+        }
         if world.datapath.is_repeated_datagram(sender, frame) {
             world.datapath.take_packet(frame);
             return;
@@ -313,7 +321,7 @@ impl Flow {
                 if own.is_none() {
                     (end.connection, end.live) = (Some(found), Some(found));
                     self.applications.ended[side] = None;
-                    self.set_connection(side, &mut world.hosts);
+                    self.set_connection(now, side, &mut world.hosts);
                 }
                 self.drive(now, side, world);
             }
@@ -364,18 +372,66 @@ impl Flow {
         let connection =
             begun.unwrap_or_else(|error| panic!("flow \"{}\": {error}", self.applications.name()));
         (end.connection, end.live) = (Some(connection), Some(connection));
-        self.set_connection(SENDER, &mut world.hosts);
+        self.set_connection(now, SENDER, &mut world.hosts);
         self.drive(now, SENDER, world);
     }
 
     /// Sets the connection of an end.
-    fn set_connection(&self, side: usize, hosts: &mut Hosts) {
+    fn set_connection(&self, now: Time, side: usize, hosts: &mut Hosts) {
         let End { host, connection, .. } = &self.ends[side];
         if self.keeps_decisions
             && side == self.source
             && let Some(mut reference) = connection.and_then(|id| hosts.get_mut(*host).connection_ref(id))
         {
             reference.endpoint().keep_decisions();
+        }
+        self.set_backup(now, side, hosts);
+    }
+
+    /// Passes the backups of the last event to the connection of an end.
+    fn set_backup(&self, now: Time, side: usize, hosts: &mut Hosts) {
+        let End { host, connection, .. } = &self.ends[side];
+        if let (Some(links), Some(connection)) = (&self.backup, *connection) {
+            let host = hosts.get_mut(*host);
+            host.set_backup_addresses(now, connection, &|ip| is_of(links, ip));
+        }
+    }
+
+    /// Applies an event of the scenario.
+    pub fn change(&mut self, now: Time, change: &FlowChange, world: &mut FlowEnvironment) {
+        match change {
+            FlowChange::Backup(links) => {
+                self.backup = Some(links.clone());
+                for side in [SENDER, RECEIVER] {
+                    self.set_backup(now, side, &mut world.hosts);
+                }
+            }
+            FlowChange::Primary(link) => self.set_primary(*link, world),
+        }
+    }
+
+    /// Makes the address at a link the primary destination of the data, if it is active.
+    fn set_primary(&self, link: usize, world: &mut FlowEnvironment) {
+        let FlowEnvironment { datapath, hosts } = world;
+        let End { host, connection, .. } = &self.ends[self.source];
+        let paths = hosts.endpoint(*host, *connection).map(|endpoint| endpoint.report().paths);
+        let leads_there =
+            |path: &PathReport| path.usable && is_of(&[link], datapath.real_address(path.remote).ip());
+        let path = paths.iter().flatten().find(|path| leads_there(path));
+        if let (Some(path), Some(connection)) = (path, *connection) {
+            hosts.get_mut(*host).set_primary(connection, path.id);
+        }
+    }
+
+    /// An address of either host is replaced by another on the same interface.
+    pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
+        for end in &mut self.ends {
+            end.routes = Routes::default();
+        }
+        if let Some(opening) = &mut self.opening {
+            let (protocol, ends) = &mut **opening;
+            protocol.renumber(old, new);
+            ends.renumber(old, new);
         }
     }
 
@@ -403,10 +459,20 @@ impl Flow {
         }
     }
 
-    /// Starts to watch for new data when the last link of an outage comes up.
-    pub fn watch_returns(&mut self, now: Time, hosts: &Hosts) {
+    /// Starts to watch for new data after an event.
+    pub fn watch_returns(&mut self, now: Time, event: Awaited, hosts: &Hosts) {
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
-        self.meters.watch_returns(now, endpoints);
+        self.meters.watch_returns(now, event, endpoints);
+    }
+
+    /// Begins (`true`) or ends the span after an event in which repeated bytes are counted.
+    pub fn set_span(&mut self, begins: bool, hosts: &Hosts) {
+        let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
+        if begins {
+            self.meters.begin_span(endpoints);
+        } else {
+            self.meters.end_span(endpoints);
+        }
     }
 
     /// Ends the warm-up: discards the measurements up to `now`.
@@ -475,6 +541,11 @@ impl Flow {
     const fn id(&self, side: usize) -> EndId {
         self.index * 2 + side as u32
     }
+}
+
+/// Whether an address belongs to an end of one of these links.
+fn is_of(links: &[usize], ip: IpAddr) -> bool {
+    Interface::of_address(ip).is_some_and(|interface| links.contains(&interface.link()))
 }
 
 /// The last packets of a connection that its host has removed.

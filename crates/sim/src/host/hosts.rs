@@ -82,4 +82,9 @@ impl Hosts {
             host.remove_address(now, address);
         }
     }
+
+    /// An address of a host is replaced by another on the same interface, of which no host has been notified yet.
+    pub fn renumber(&mut self, now: Time, old: IpAddr, new: IpAddr) {
+        self.hosts.iter_mut().for_each(|host| host.renumber(now, old, new));
+    }
 }

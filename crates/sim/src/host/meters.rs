@@ -1,6 +1,6 @@
 //! Measurements at the ends of a flow during the run.
 
-use super::returns::Returns;
+use super::returns::{Awaited, Watches};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Endpoint, Gauge, Held, Limits, Report};
 use anabranch_scenario::measure::TimeMeans;
@@ -50,8 +50,37 @@ pub struct Meters {
     pub held: TimeMeans<2>,
     /// Both ends' reports, and the delivered bytes, at the end of the warm-up.
     pub baseline: Option<Box<Baseline>>,
-    /// Arrivals after the last link of an outage came up.
-    pub returns: Option<Box<Returns>>,
+    /// Arrivals after events that let paths return.
+    pub watches: Option<Box<Watches>>,
+    /// Repetitions in the spans after events.
+    pub repetitions: Option<Box<Repetitions>>,
+}
+
+/// Payload bytes that a sender sends again in the spans after events.
+#[derive(Clone, Debug, Default)]
+pub struct Repetitions {
+    /// Payload bytes sent before each span, and those of them that were new.
+    before: Vec<[u64; 2]>,
+    /// The share of repeated bytes in each span that has ended; `None` if nothing was sent.
+    shares: Vec<Option<f64>>,
+}
+
+impl Repetitions {
+    /// The share of repeated bytes in the span after the event with this index.
+    pub fn share(&self, event: usize) -> Option<f64> {
+        self.shares.get(event).copied().flatten()
+    }
+}
+
+/// Payload bytes that an end has sent, and those of them that were new.
+fn sent(endpoint: Option<&dyn Endpoint>) -> [u64; 2] {
+    let mut sum = [0; 2];
+    for path in endpoint.map(|endpoint| endpoint.report().paths).into_iter().flatten() {
+        let [(_, new), ..] = path.counters.bytes_by_kind();
+        sum[0] += path.counters.bytes_sent;
+        sum[1] += new;
+    }
+    sum
 }
 
 /// The state of a flow at the end of the warm-up.
@@ -68,7 +97,14 @@ pub struct Baseline {
 impl Meters {
     /// The meter of the data of the end `source` of a flow that starts at `start`.
     pub const fn new(source: usize, start: Time) -> Self {
-        Self { source, paths: Vec::new(), held: TimeMeans::new(start), baseline: None, returns: None }
+        Self {
+            source,
+            paths: Vec::new(),
+            held: TimeMeans::new(start),
+            baseline: None,
+            watches: None,
+            repetitions: None,
+        }
     }
 
     /// Samples an end that has just been processed.
@@ -83,8 +119,8 @@ impl Meters {
             if bytes != 0 || before != 0 {
                 self.held.set(now, [bytes, reordering]);
             }
-            if let Some(returns) = &mut self.returns {
-                returns.check(now, endpoint);
+            if let Some(watches) = &mut self.watches {
+                watches.check(now, endpoint);
             }
         }
     }
@@ -112,10 +148,26 @@ impl Meters {
         }
     }
 
-    /// Starts to watch for new data when the last link of an outage comes up.
-    pub fn watch_returns(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2]) {
-        let report = endpoints[1 - self.source].map(Endpoint::report).unwrap_or_default();
-        self.returns = Some(Box::new(Returns::new(now, report.arrivals)));
+    /// Starts to watch for new data after an event.
+    pub fn watch_returns(&mut self, now: Time, event: Awaited, endpoints: [Option<&dyn Endpoint>; 2]) {
+        let arrivals = endpoints[1 - self.source].map(Endpoint::arrivals).unwrap_or_default();
+        self.watches.get_or_insert_default().begin(now, event, arrivals);
+    }
+
+    /// Begins the span after an event.
+    pub fn begin_span(&mut self, endpoints: [Option<&dyn Endpoint>; 2]) {
+        self.repetitions.get_or_insert_default().before.push(sent(endpoints[self.source]));
+    }
+
+    /// Ends the oldest span that has not ended.
+    pub fn end_span(&mut self, endpoints: [Option<&dyn Endpoint>; 2]) {
+        let Some(repetitions) = &mut self.repetitions else { return };
+        let Some(&[all_before, new_before]) = repetitions.before.get(repetitions.shares.len()) else {
+            return;
+        };
+        let [all, new] = sent(endpoints[self.source]);
+        let (all, new) = (all - all_before, new - new_before);
+        repetitions.shares.push((all > 0).then(|| (all - new) as f64 / all as f64));
     }
 
     /// Ends the warm-up: discards the means up to `now` and stores the present counters.

@@ -1,25 +1,36 @@
-//! Measures when paths carry new data again after their links came up.
+//! Measures when paths carry new data after events: after their links came up, or their flow was changed.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Endpoint};
 use core::net::SocketAddr;
 
-/// Minimum time between two checks of the arrivals, and so the error of a measured recovery time.
+/// Minimum time between two checks of the arrivals, and so the error of a measured time.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Times at which a receiver got the first new data between each pair of addresses, after the links came up.
-#[derive(Clone, Debug)]
-pub struct Returns {
-    since: Time,
-    next_check: Time,
-    before: Vec<Arrival>,
-    first: Vec<(SocketAddr, SocketAddr, Time)>,
+/// An event after which the first new data is awaited. Of each kind only the last one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// The last link of an outage came up.
+    OutageEnd,
+    /// The link with this index came up.
+    Link(usize),
+    /// The flow was changed.
+    Flow,
 }
 
-impl Returns {
-    /// Starts at `since` for a receiver that has already counted the arrivals `before`.
-    pub const fn new(since: Time, before: Vec<Arrival>) -> Self {
-        Self { since, next_check: since, before, first: Vec::new() }
+/// First new data at a receiver after events.
+#[derive(Clone, Debug, Default)]
+pub struct Watches {
+    next_check: Time,
+    all: Vec<(Awaited, Returns)>,
+}
+
+impl Watches {
+    /// Starts to await new data after an event, at a receiver that has already counted the arrivals `before`.
+    pub fn begin(&mut self, now: Time, event: Awaited, before: Vec<Arrival>) {
+        self.all.retain(|(other, _)| *other != event);
+        self.all.push((event, Returns { since: now, before, first: Vec::new() }));
+        self.next_check = now;
     }
 
     /// Checks the arrivals of a receiver that has just been processed.
@@ -27,10 +38,26 @@ impl Returns {
     pub fn check<E: Endpoint>(&mut self, now: Time, receiver: &E) {
         if now >= self.next_check {
             self.next_check = now + CHECK_INTERVAL;
-            self.record_arrivals(now, &receiver.report().arrivals);
+            let arrivals = receiver.arrivals();
+            self.all.iter_mut().for_each(|(_, returns)| returns.record_arrivals(now, &arrivals));
         }
     }
 
+    /// All events, and the new data after each.
+    pub fn iter(&self) -> impl Iterator<Item = &(Awaited, Returns)> {
+        self.all.iter()
+    }
+}
+
+/// Times at which a receiver got the first new data between each pair of addresses after an event.
+#[derive(Clone, Debug)]
+pub struct Returns {
+    since: Time,
+    before: Vec<Arrival>,
+    first: Vec<(SocketAddr, SocketAddr, Time)>,
+}
+
+impl Returns {
     fn record_arrivals(&mut self, now: Time, arrivals: &[Arrival]) {
         for arrival in arrivals {
             let same = |known: &&Arrival| (known.local, known.remote) == (arrival.local, arrival.remote);
@@ -40,6 +67,11 @@ impl Returns {
                 self.first.push((arrival.local, arrival.remote, now));
             }
         }
+    }
+
+    /// Time of the event.
+    pub const fn since(&self) -> Time {
+        self.since
     }
 
     /// Pairs of the receiver's and the sender's address, and the time from the start to their first new data.
@@ -60,7 +92,8 @@ mod tests {
     #[test]
     fn first_new_data_counts_from_the_return() {
         let at = |millis| Time::ZERO + Duration::from_millis(millis);
-        let mut returns = Returns::new(at(100), vec![arrival(2, 10), arrival(3, 5)]);
+        let before = vec![arrival(2, 10), arrival(3, 5)];
+        let mut returns = Returns { since: at(100), before, first: Vec::new() };
         returns.record_arrivals(at(107), &[arrival(2, 10), arrival(3, 6)]);
         returns.record_arrivals(at(150), &[arrival(2, 11), arrival(3, 7), arrival(4, 0)]);
         let times: Vec<_> = returns.times().map(|(_, remote, after)| (remote, after)).collect();

@@ -2,9 +2,11 @@
 
 use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
-use crate::host::{Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, SENDER, Transfer};
+use crate::host::{
+    Awaited, Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, Returns, SENDER, Transfer,
+};
 use crate::scenario::Scenario;
-use crate::scenario::model::{self, Change, Directions, Event, Protocol};
+use crate::scenario::model::{self, Directions, Event, Protocol};
 use crate::scenario::result::{
     self, FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles, Times,
 };
@@ -72,7 +74,11 @@ impl Run<'_> {
         let client = written.and_then(|transfer| transfer.writer.client());
         let bytes = |written: Option<&Transfer>| written.map(|transfer| transfer.checker.written());
         let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
-        let pace = main.and_then(|transfer| transfer.checker.pace());
+        let over_time = main.and_then(|transfer| transfer.checker.over_time());
+        let pace = over_time.and_then(|over_time| over_time.pace.as_ref());
+        let after = over_time.and_then(|over_time| over_time.after_events.as_ref());
+        let least = after.and_then(|after| after.least(self.now));
+        let ended = legs.completed().unwrap_or(self.now);
         let mut paths = self.paths((flow, &declared.protocol), &reports, baseline, &mut world.datapath);
         let limited = limit_paths(&mut paths, &limits, &baseline.limits);
         let limited_s =
@@ -103,6 +109,9 @@ impl Run<'_> {
             response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),
             recovery_s: pace.and_then(|pace| Some(pace.recovery(self.now)?.as_secs_f64())),
             recovered_share: pace.and_then(|pace| pace.share(self.now)),
+            gap_s: after.and_then(|after| Some(after.gap(ended)?.as_secs_f64())),
+            gap_delivered_bytes: least.map(|(_, bytes)| bytes),
+            repeated_share: least.and_then(|(event, _)| flow.meters.repetitions.as_ref()?.share(event)),
             reordering_buffer_bytes: Some(self.held(flow, 1)),
             receive_buffer_bytes: Some(self.held(flow, 0)),
             blocked_s: result::blocked(&limited_s),
@@ -127,9 +136,6 @@ impl Run<'_> {
             reports[source].paths.iter().map(|path| [path.local, path.remote].map(place)).collect();
         let [arrived, arrived_before] = [&reports[1 - source], &baseline.reports[1 - source]]
             .map(|report| placed_arrivals(report, datapath));
-        let returns = flow.meters.returns.iter().flat_map(|returns| returns.times());
-        let returns: Vec<_> = returns.map(|(to, from, after)| (place(to), place(from), after)).collect();
-        let came_up = self.came_up();
         let mut names = PathNames::default();
         let mut results = Vec::new();
         for (at, path) in reports[source].paths.iter().enumerate() {
@@ -141,11 +147,9 @@ impl Run<'_> {
             // A flow that has not started has no meters.
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or(PathMeter::new(self.now));
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
-            let is_back = links.iter().any(|link| came_up.contains(&link.as_str()));
-            let of_this = |&&(to, from, _): &&(_, _, _)| is_back && way.includes(to, from);
-            let path_back_s =
-                returns.iter().filter(of_this).map(|&(_, _, after)| after.as_secs_f64()).reduce(f64::min);
-            results.push(PathResult { path_back_s, ..self.path(path, &meter, rates, (name, links)) });
+            let [path_back_s, first_data_after_event_s] = self.first_data(flow, (&links, &way), datapath);
+            let path = self.path(path, &meter, rates, (name, links));
+            results.push(PathResult { path_back_s, first_data_after_event_s, ..path });
         }
         results
     }
@@ -192,6 +196,7 @@ impl Run<'_> {
             ssthresh_bytes: Some(path.ssthresh).filter(|&threshold| threshold != u64::MAX),
             outstanding_mean_bytes,
             path_back_s: None,
+            first_data_after_event_s: None,
             bottleneck: path.grouping.map(|grouping| grouping.bottleneck),
             bottleneck_share: path.grouping.and_then(|grouping| grouping.bottleneck_share()),
             coupled_share: path.grouping.and_then(|grouping| grouping.shared_share()),
@@ -201,17 +206,39 @@ impl Run<'_> {
         }
     }
 
+    /// Times from the end of an outage, and from the last event that may let the path return, to the first new data on it,
+    /// seconds.
+    fn first_data(
+        &self,
+        flow: &Flow,
+        (links, way): (&[String], &ReceiverPath),
+        datapath: &Datapath,
+    ) -> [Option<f64>; 2] {
+        let place = |end| datapath.real_address(end);
+        let first = |returns: &Returns| {
+            let times = returns.times().map(|(to, from, after)| (place(to), place(from), after));
+            let of_this = times.filter(|&(to, from, _)| way.includes(to, from));
+            of_this.map(|(_, _, after)| after.as_secs_f64()).reduce(f64::min)
+        };
+        let watches = || flow.meters.watches.iter().flat_map(|watches| watches.iter());
+        let came_up = self.came_up();
+        let is_back = links.iter().any(|link| came_up.contains(&link.as_str()));
+        let back = watches().find(|(event, _)| is_back && *event == Awaited::OutageEnd);
+        let concerns = |(event, _): &&(Awaited, Returns)| match *event {
+            Awaited::OutageEnd => false,
+            Awaited::Link(link) => links.contains(&self.scenario.links[link].name),
+            Awaited::Flow => true,
+        };
+        let last = watches().filter(concerns).max_by_key(|(_, returns)| returns.since());
+        [back, last].map(|watch| watch.and_then(|(_, returns)| first(returns)))
+    }
+
     /// The links that come up at the end of an outage.
     fn came_up(&self) -> Vec<&str> {
         let Some(outage) = self.scenario.outage() else { return Vec::new() };
-        let comes_up =
-            |event: &&Event| event.at == outage.up && event.changes.contains(&Change::State { up: true });
-        self.scenario
-            .events
-            .iter()
-            .filter(comes_up)
-            .map(|event| &*self.scenario.links[event.link].name)
-            .collect()
+        let comes_up = |event: &&Event| event.at == outage.up && event.sets_state(true);
+        let events = self.scenario.events.iter().filter(comes_up).filter_map(Event::of_link);
+        events.map(|event| &*self.scenario.links[event.link].name).collect()
     }
 
     fn measured(&self) -> Measured {

@@ -1,5 +1,6 @@
 //! A run: the event loop, and actions between events.
 
+mod network;
 mod options;
 mod orders;
 mod real_time;
@@ -9,18 +10,19 @@ pub use options::{Progress, RunError, RunOptions};
 pub use real_time::RealClock;
 
 use crate::engine::Datapath;
-use crate::engine::datapath::{EndId, Failure, Outcome};
+use crate::engine::datapath::{Failure, Outcome};
 use crate::host::{self, Flow, FlowEnvironment, Legs, Relays};
 use crate::measure::digest::Digest;
 use crate::report::collect;
 use crate::report::sample::KnownPaths;
 use crate::report::trace::Trace;
 use crate::scenario::Scenario;
-use crate::scenario::model::{Change, Directions};
 use crate::scenario::result::{self, RunResult};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::Interface;
+use anabranch_scenario::measure::Deliveries;
+use std::collections::VecDeque;
 
 /// Maximum number of iterations of the event loop between two reports of progress; in one iteration, an end
 /// may process dozens of packets.
@@ -70,6 +72,10 @@ struct Controls {
     event: usize,
     /// Number of orders at the present time, which are the last events of that time.
     orders: usize,
+    /// Ends of the spans after events, in which repeated bytes are counted.
+    spans: VecDeque<Time>,
+    /// Number of spans that have begun, and when the last one did.
+    begun: (usize, Option<Time>),
     warmup: Option<Time>,
     /// Time of the next trace sample; the maximum without traces.
     trace: Time,
@@ -102,6 +108,8 @@ impl Simulation {
             stop: Time::ZERO,
             event: 0,
             orders: 0,
+            spans: VecDeque::new(),
+            begun: (0, None),
             warmup: Some(Time::ZERO + scenario.warmup),
             trace: Time::MAX,
             tick: Time::ZERO,
@@ -127,9 +135,9 @@ impl Simulation {
         };
         run.remove_addresses_of_down_links();
         run.record(options)?;
-        if let Some(outage) = run.scenario.outage() {
-            let warmup = Time::ZERO + run.scenario.warmup;
-            run.flows.iter_mut().for_each(|flow| flow.applications.keep_pace(outage, warmup));
+        let warmup = Time::ZERO + run.scenario.warmup;
+        if let Some(deliveries) = Deliveries::new(run.scenario.outage(), run.scenario.event_times(), warmup) {
+            run.flows.iter_mut().for_each(|flow| flow.applications.keep_over_time(&deliveries));
         }
         // Connections behind proxies begin when the proxy accepts one.
         for flow in &mut run.flows[..run.scenario.flows.len()] {
@@ -197,6 +205,9 @@ impl Simulation {
     /// Ends the run: the links are brought up to date, and all output is written.
     fn finish(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         self.over = true;
+        while self.controls.spans.pop_front_if(|end| *end <= self.end).is_some() {
+            self.flows.iter_mut().for_each(|flow| flow.set_span(false, &self.world.hosts));
+        }
         self.world.datapath.catch_up(self.end);
         self.report_progress(self.end, progress)?;
         if self.trace_changes {
@@ -269,14 +280,13 @@ impl Simulation {
         let ordered = self.scenario.events.get(self.controls.event);
         if let Some(event) = ordered.filter(|event| event.at <= now).cloned() {
             self.controls.event += 1;
-            let comes_up = event.changes.contains(&Change::State { up: true });
-            if comes_up && self.scenario.outage().is_some_and(|outage| outage.up == event.at) {
-                self.flows.iter_mut().for_each(|flow| flow.watch_returns(now, &self.world.hosts));
-            }
-            self.apply(now, event.link, event.directions, &event.changes);
+            self.measure_after(now, &event);
+            self.apply(now, &event.subject);
             if self.trace_changes {
                 self.trace_sample(now)?;
             }
+        } else if self.controls.spans.pop_front_if(|end| *end <= now).is_some() {
+            self.flows.iter_mut().for_each(|flow| flow.set_span(false, &self.world.hosts));
         } else if self.controls.warmup.is_some_and(|warmup| warmup <= now) {
             self.controls.warmup = None;
             self.measure_from(now);
@@ -295,7 +305,8 @@ impl Simulation {
     fn plan(&mut self) {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
-        let due = event.min(warmup).min(self.controls.trace).min(self.controls.tick);
+        let span = self.controls.spans.front().copied().unwrap_or(Time::MAX);
+        let due = event.min(span).min(warmup).min(self.controls.trace).min(self.controls.tick);
         self.controls.next = due.min(self.controls.stop);
         self.world.datapath.set_sync_point(self.controls.next);
     }
@@ -346,63 +357,6 @@ impl Simulation {
         }
         for flow in &mut self.flows {
             flow.restart(now, &self.world.hosts);
-        }
-    }
-
-    /// Applies an event of the scenario.
-    fn apply(&mut self, now: Time, link: usize, directions: Directions, changes: &[Change]) {
-        let interfaces = [Interface::new(link, 0), Interface::new(link, 1)];
-        let concerned = match directions {
-            Directions::Both => &interfaces[..],
-            Directions::Forward => &interfaces[..1],
-            Directions::Reverse => &interfaces[1..],
-        };
-        for change in changes {
-            let up = |datapath: &mut Datapath| interfaces.map(|interface| datapath.link(interface).is_up());
-            let before = up(&mut self.world.datapath);
-            for &direction in concerned {
-                self.world.datapath.change(now, direction, change);
-            }
-            let after = up(&mut self.world.datapath);
-            // An address exists while its host can send from it.
-            for ((interface, before), after) in interfaces.into_iter().zip(before).zip(after) {
-                if before != after {
-                    self.address_changed(now, interface, after);
-                }
-            }
-        }
-    }
-
-    /// Removes the addresses of links that begin in state down from their hosts, before the first event.
-    fn remove_addresses_of_down_links(&mut self) {
-        for direction in 0..self.world.datapath.directions() {
-            let interface = Interface(direction as u32);
-            let link = self.world.datapath.link(interface);
-            let (is_up, mtu) = (link.is_up(), link.mtu());
-            let node = self.world.datapath.network().owner(interface);
-            if let Some(host) = self.world.hosts.of_node(node).filter(|_| !is_up) {
-                let address = (self.scenario.address(interface), mtu);
-                self.world.hosts.address_changed(Time::ZERO, host, address, false);
-            }
-        }
-    }
-
-    /// Notifies a host of an added or removed address, and processes the output of its flows.
-    fn address_changed(&mut self, now: Time, interface: Interface, up: bool) {
-        let mtu = self.world.datapath.link(interface).mtu();
-        let node = self.world.datapath.network().owner(interface);
-        let Some(host) = self.world.hosts.of_node(node) else { return };
-        let address = (self.scenario.address(interface), mtu);
-        self.world.hosts.address_changed(now, host, address, up);
-        for index in 0..self.flows.len() {
-            let ends = self.world.datapath.network().ends(index);
-            for side in [host::SENDER, host::RECEIVER] {
-                if ends[side] == node {
-                    self.flows[index].turn(now, side, &mut self.world);
-                    let end = (2 * index + side) as EndId;
-                    self.relays.turn(now, end, &mut self.flows, &mut self.world);
-                }
-            }
         }
     }
 

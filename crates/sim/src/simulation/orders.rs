@@ -1,7 +1,7 @@
-//! Orders to a run that has paused: changes of links at the present time.
+//! Orders to a run that has paused: changes of links and flows at the present time.
 
 use super::Simulation;
-use crate::scenario::model::{Change, Directions, Event, LinkRate};
+use crate::scenario::model::{Change, Directions, Event, Link, LinkEvent, LinkRate, Subject};
 use crate::scenario::{self, InputError};
 use core::mem::discriminant;
 
@@ -17,8 +17,8 @@ impl Simulation {
     /// If the run is over, there is no such link, its rate follows a trace, or an event of the scenario sets the same
     /// value at this time.
     pub fn order(&mut self, link: usize, directions: Directions, change: Change) -> Result<(), InputError> {
-        let event = Event { at: self.now(), link, directions, changes: vec![change] };
-        self.place(vec![event])
+        let event = LinkEvent { link, directions, renumbers: false, changes: vec![change] };
+        self.place(vec![Event { at: self.now(), subject: Subject::Link(event) }])
     }
 
     /// Like [`order`](Self::order), with an order in JSON ([`scenario::order()`]). A new queue is completed from the
@@ -38,67 +38,67 @@ impl Simulation {
             return Err(InputError::without_place("the run is over; give orders before its end".to_owned()));
         }
         events.iter().try_for_each(|event| self.check(event))?;
-        for event in events {
-            for change in event.changes {
-                self.withdraw(event.link, event.directions, &change);
-                let events = &mut self.scenario.events;
-                let place = events.partition_point(|other| other.at <= event.at);
-                events.insert(place, Event { changes: vec![change], ..event });
-                self.controls.orders += 1;
-            }
+        for event in events.into_iter().flat_map(apart) {
+            self.withdraw(&event.subject);
+            let events = &mut self.scenario.events;
+            let place = events.partition_point(|other| other.at <= event.at);
+            events.insert(place, event);
+            self.controls.orders += 1;
         }
         Ok(())
     }
 
     fn check(&self, event: &Event) -> Result<(), InputError> {
         let error = |message| Err(InputError::without_place(message));
-        let Some(link) = self.scenario.links.get(event.link) else {
-            let links = self.scenario.links.len();
-            return error(format!(
-                "there is no link with the index {}; the scenario has {links}",
-                event.link
-            ));
-        };
-        let follows = |direction, rate: &LinkRate| {
-            overlap(event.directions, direction) && matches!(rate, LinkRate::Trace { .. })
-        };
-        let follows_trace = follows(Directions::Forward, &link.forward.rate)
-            || follows(Directions::Reverse, &link.reverse.rate);
-        if follows_trace && event.changes.iter().any(|change| matches!(change, Change::Rate(_))) {
-            return error(format!(
-                "the rate of link \"{}\" follows a trace, which no order can change",
-                link.name
-            ));
-        }
-        let own = self.first_order();
-        let present = self.scenario.events[..own].iter().rev().take_while(|other| other.at == event.at);
-        for other in present.filter(|other| other.link == event.link) {
-            let same =
-                |change: &Change| event.changes.iter().any(|new| discriminant(new) == discriminant(change));
-            if overlap(event.directions, other.directions) && other.changes.iter().any(same) {
-                return error(format!(
-                    "an event of the scenario sets the same value of link \"{}\" at this time; go on before the order",
-                    link.name
-                ));
+        let name = match &event.subject {
+            Subject::Link(order) => {
+                let Some(link) = self.scenario.links.get(order.link) else {
+                    let links = self.scenario.links.len();
+                    return error(format!(
+                        "there is no link with the index {}; the scenario has {links}",
+                        order.link
+                    ));
+                };
+                if changes_a_trace(order, link) {
+                    return error(format!(
+                        "the rate of link \"{}\" follows a trace, which no order can change",
+                        link.name
+                    ));
+                }
+                format!("link \"{}\"", link.name)
             }
+            Subject::Flow(order) => format!("flow \"{}\"", self.scenario.flows[order.flow].name),
+        };
+        let own = self.first_order();
+        let mut present = self.scenario.events[..own].iter().rev().take_while(|other| other.at == event.at);
+        if present.any(|other| sets_the_same(&event.subject, &other.subject)) {
+            return error(format!(
+                "an event of the scenario sets the same value of {name} at this time; go on before the order"
+            ));
         }
         Ok(())
     }
 
     /// Removes what earlier orders at the present time changed in the same way.
-    fn withdraw(&mut self, link: usize, directions: Directions, new: &Change) {
+    fn withdraw(&mut self, new: &Subject) {
         let mut at = self.first_order();
         for _ in 0..self.controls.orders {
             let event = &mut self.scenario.events[at];
-            let same = event.link == link && discriminant(&event.changes[0]) == discriminant(new);
-            if !same || !overlap(event.directions, directions) {
+            if !sets_the_same(new, &event.subject) {
                 at += 1;
-            } else if event.directions == Directions::Both && directions != Directions::Both {
-                event.directions = opposite(directions);
-                at += 1;
-            } else {
-                self.scenario.events.remove(at);
-                self.controls.orders -= 1;
+                continue;
+            }
+            match (&mut event.subject, new) {
+                (Subject::Link(old), Subject::Link(new))
+                    if old.directions == Directions::Both && new.directions != Directions::Both =>
+                {
+                    old.directions = opposite(new.directions);
+                    at += 1;
+                }
+                _ => {
+                    self.scenario.events.remove(at);
+                    self.controls.orders -= 1;
+                }
             }
         }
     }
@@ -107,6 +107,48 @@ impl Simulation {
     fn first_order(&self) -> usize {
         let now = self.now();
         self.scenario.events.partition_point(|event| event.at <= now) - self.controls.orders
+    }
+}
+
+/// An event for each change. New addresses belong to the change of the state.
+fn apart(event: Event) -> Vec<Event> {
+    let Event { at, subject } = event;
+    let LinkEvent { link, directions, renumbers, changes } = match subject {
+        Subject::Link(event) => event,
+        Subject::Flow(_) => return vec![Event { at, subject }],
+    };
+    let single = |change| {
+        let renumbers = renumbers && matches!(change, Change::State { .. });
+        let event = LinkEvent { link, directions, renumbers, changes: vec![change] };
+        Event { at, subject: Subject::Link(event) }
+    };
+    changes.into_iter().map(single).collect()
+}
+
+/// Whether an event changes the rate of a link that follows a trace.
+fn changes_a_trace(event: &LinkEvent, link: &Link) -> bool {
+    let follows = |direction, rate: &LinkRate| {
+        overlap(event.directions, direction) && matches!(rate, LinkRate::Trace { .. })
+    };
+    let follows_trace =
+        follows(Directions::Forward, &link.forward.rate) || follows(Directions::Reverse, &link.reverse.rate);
+    follows_trace && event.changes.iter().any(|change| matches!(change, Change::Rate(_)))
+}
+
+/// Whether two events set a value of the same link or flow.
+fn sets_the_same(new: &Subject, other: &Subject) -> bool {
+    match (new, other) {
+        (Subject::Link(new), Subject::Link(other)) => {
+            let same =
+                |change: &Change| new.changes.iter().any(|new| discriminant(new) == discriminant(change));
+            new.link == other.link
+                && overlap(new.directions, other.directions)
+                && other.changes.iter().any(same)
+        }
+        (Subject::Flow(new), Subject::Flow(other)) => {
+            new.flow == other.flow && discriminant(&new.change) == discriminant(&other.change)
+        }
+        _ => false,
     }
 }
 

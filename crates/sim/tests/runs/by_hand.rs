@@ -94,11 +94,8 @@ fn goodput_excludes_the_warm_up() {
 #[test]
 fn events_change_a_link() {
     let links = vec![link("a", ["S", "D"], wire(10, 1, 100))];
-    let at = |second, directions, change| Event {
-        at: Time::ZERO + Duration::from_secs(second),
-        link: 0,
-        directions,
-        changes: vec![change],
+    let at = |second, directions, change| {
+        Event::link(Time::ZERO + Duration::from_secs(second), (0, directions), vec![change])
     };
     let events = vec![
         at(2, Directions::Forward, Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))),
@@ -177,12 +174,11 @@ fn too_many_paths_are_refused() {
 /// The link goes down after a second: the timeout doubles until it reaches its upper bound.
 #[test]
 fn timeout_backs_off_to_its_upper_bound() {
-    let down = Event {
-        at: Time::ZERO + Duration::from_secs(1),
-        link: 0,
-        directions: Directions::Forward,
-        changes: vec![Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))],
-    };
+    let down = Event::link(
+        Time::ZERO + Duration::from_secs(1),
+        (0, Directions::Forward),
+        vec![Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))],
+    );
     for protocol in [Protocol::Tcp(tcp()), mptcp(), sctp(false), sctp(true)] {
         for rto_max in [3_u64, 7] {
             let mut flow = saturated("F", ["S", "D"], protocol.clone(), "lia");
@@ -227,12 +223,11 @@ fn association_aborts_after_its_error_limit() {
         protocol.set(limit, most).unwrap();
         protocol.set("rto_max", "1 s").unwrap();
         let flow = saturated("F", ["S", "D"], protocol, "reno");
-        let down = Event {
-            at: Time::ZERO + Duration::from_millis(down_ms),
-            link: 0,
-            directions: Directions::Forward,
-            changes: vec![Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))],
-        };
+        let down = Event::link(
+            Time::ZERO + Duration::from_millis(down_ms),
+            (0, Directions::Forward),
+            vec![Change::Loss(Loss::Bernoulli(Bernoulli { rate: 1.0 }))],
+        );
         let base = scenario(30, vec![link("a", ["S", "D"], wire(10, 10, 50))], vec![flow]);
         run(&Scenario { events: vec![down], ..base }).flows[0].state.clone()
     };

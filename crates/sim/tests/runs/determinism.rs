@@ -48,11 +48,8 @@ fn everything() -> Scenario {
         saturated("sctp", between, sctp(true), "cmt-rpv2"),
         anabranch_sim::presets::udp("udp", between, 1),
     ];
-    let flap = |at, up| Event {
-        at: Time::ZERO + Duration::from_secs(at),
-        link: 2,
-        directions: Directions::Both,
-        changes: vec![Change::State { up }],
+    let flap = |at, up| {
+        Event::link(Time::ZERO + Duration::from_secs(at), (2, Directions::Both), vec![Change::State { up }])
     };
     let base = scenario(12, links, flows);
     Scenario { warmup: Duration::from_secs(2), events: vec![flap(4, false), flap(6, true)], ..base }
@@ -111,11 +108,8 @@ pub fn ahead(queue: &Queue, loss: &Loss) -> Scenario {
     join("udp", Protocol::Udp, "reno", &[one]);
     let udp = anabranch_sim::presets::udp("udp", ["udp-source", "udp-sink"], 3);
     *flows.last_mut().expect("a flow was just added") = udp;
-    let at = |at, link, changes| Event {
-        at: Time::ZERO + Duration::from_millis(at),
-        link,
-        directions: Directions::Both,
-        changes,
+    let at = |at, link, changes| {
+        Event::link(Time::ZERO + Duration::from_millis(at), (link, Directions::Both), changes)
     };
     let rate = |mbit: u64| Change::Rate(anabranch_base::units::Rate::from_bits_per_second(mbit * 1_000_000));
     let events = vec![

@@ -3,7 +3,7 @@
 //! may stall once the faults have ended, and no buffer may exceed its setting.
 
 use super::cases::{Case, case};
-use anabranch_sim::scenario::model::{Change, Flow, Link, Protocol, Scenario};
+use anabranch_sim::scenario::model::{Change, Event, Flow, Link, Protocol, Scenario};
 use anabranch_sim::scenario::result::{FlowResult, PathResult};
 use anabranch_sim::{RunOptions, RunResult, Simulation};
 use proptest::prelude::*;
@@ -33,8 +33,9 @@ fn is_stranded(flow: &FlowResult, declared: &Flow) -> bool {
 fn may_strand_the_other_end(flow: &FlowResult, declared: &Flow, scenario: &Scenario) -> bool {
     let is_down = |change: &Change| matches!(change, Change::State { up: false });
     let fell = |link: &Link| {
-        let mut events = scenario.events.iter().filter(|event| scenario.links[event.link].name == link.name);
-        events.any(|event| event.changes.iter().any(is_down))
+        let events = scenario.events.iter().filter_map(Event::of_link);
+        let mut own = events.filter(|event| scenario.links[event.link].name == link.name);
+        own.any(|event| event.changes.iter().any(is_down))
     };
     let fallen: Vec<&Link> = scenario.links.iter().filter(|link| fell(link)).collect();
     let at_both = [&declared.from, &declared.to]

@@ -13,6 +13,7 @@ mod ecmp;
 mod examples;
 mod fairness;
 mod faults;
+mod handovers;
 mod impairments;
 mod initial_path;
 mod internet;

@@ -87,6 +87,7 @@ fn run_with_orders(scenario: &Scenario) -> Simulation {
     let mut run = open(&Scenario { events: Vec::new(), ..scenario.clone() });
     for event in &scenario.events {
         run.step_until(event.at).expect("the run goes on");
+        let event = event.of_link().expect("the event changes a link");
         for change in &event.changes {
             run.order(event.link, event.directions, change.clone()).expect("a valid order");
         }
@@ -99,13 +100,15 @@ fn run_with_orders(scenario: &Scenario) -> Simulation {
 fn separated(scenario: &Scenario) -> Scenario {
     let mut events: Vec<Event> = Vec::new();
     for event in &scenario.events {
-        for change in &event.changes {
+        let link = event.of_link().expect("the event changes a link");
+        for change in &link.changes {
             let same = |other: &Event| {
-                (other.at, other.link) == (event.at, event.link)
-                    && discriminant(&other.changes[0]) == discriminant(change)
+                let known = other.of_link().expect("the event changes a link");
+                (other.at, known.link) == (event.at, link.link)
+                    && discriminant(&known.changes[0]) == discriminant(change)
             };
             if !events.iter().any(same) {
-                events.push(Event { changes: vec![change.clone()], ..event.clone() });
+                events.push(Event::link(event.at, (link.link, link.directions), vec![change.clone()]));
             }
         }
     }
@@ -215,7 +218,7 @@ fn later_order_replaces_one_of_the_same_time() {
     run.order(0, Directions::Both, Change::Delay(Duration::from_millis(3))).expect("a valid order");
     run.order(1, Directions::Both, rate(5)).expect("a valid order");
     run.order(0, Directions::Forward, rate(2)).expect("a valid order");
-    let event = |link, directions, change| Event { at: ms(300), link, directions, changes: vec![change] };
+    let event = |link, directions, change| Event::link(ms(300), (link, directions), vec![change]);
     let expected = [
         event(0, Directions::Reverse, rate(1)),
         event(0, Directions::Both, Change::Delay(Duration::from_millis(3))),
@@ -233,6 +236,28 @@ fn later_order_replaces_one_of_the_same_time() {
         run.scenario().links_after(run.events_done())[0].forward.delay.min(),
         Duration::from_millis(3)
     );
+}
+
+#[test]
+fn orders_renumber_links_and_change_flows() {
+    let mut ordered = open(&read(&TEXT.replace("\"tcp\"", "\"mptcp\""), &[]));
+    ordered.step_until(ms(300)).expect("the run goes on");
+    for order in [
+        r#"{"link": "wlan", "set": {"state": "up", "address": "new"}}"#,
+        r#"{"flow": "F", "set": {"backup": ["wlan"]}}"#,
+        r#"{"flow": "F", "set": {"backup": ["far"]}}"#,
+    ] {
+        ordered.order_json(order).unwrap_or_else(|error| panic!("{error}"));
+    }
+    let written = scenario::to_toml(ordered.scenario());
+    assert_eq!(written.matches("[[event]]").count(), 2, "{written}");
+    assert!(written.contains(r#"address = "new""#) && written.contains(r#"backup = ["far"]"#), "{written}");
+    ordered.step_until(Time::MAX).expect("the run goes on");
+    let replayed = scenario::parse(&written, "replayed.toml", &[]).expect("it is a scenario");
+    assert_eq!(Some(format!("{:016x}", ordered.digest())), run(&replayed).digest);
+    let report = ordered.result();
+    let names: Vec<_> = report.flows[0].paths.iter().map(|path| path.name.as_str()).collect();
+    assert!(names.contains(&"wlan>far#2"), "{names:?}");
 }
 
 #[test]

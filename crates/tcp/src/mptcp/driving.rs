@@ -6,8 +6,8 @@ use super::subflow::Subflow;
 use crate::tcp::Numbers;
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{
-    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason, Report,
-    SchedulingDecision, Write,
+    Arrival, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason,
+    Report, SchedulingDecision, Write,
 };
 use anabranch_endpoint::limits::Limits;
 use anabranch_multipath::PathId;
@@ -210,7 +210,7 @@ impl Endpoint for Connection {
     fn report(&self) -> Report {
         Report {
             paths: (0..self.subflows.len()).filter_map(|i| self.path(PathId(i as u8))).collect(),
-            arrivals: self.subflows.iter().map(|subflow| subflow.block.arrival(subflow.new)).collect(),
+            arrivals: self.arrivals(),
             written: self.send.written,
             delivered: self.receive.read,
             send_buffer: self.send.written - self.send.una,
@@ -226,6 +226,10 @@ impl Endpoint for Connection {
             ],
             fallback: self.is_fallback(),
         }
+    }
+
+    fn arrivals(&self) -> Vec<Arrival> {
+        self.subflows.iter().map(|subflow| subflow.block.arrival(subflow.new)).collect()
     }
 
     fn limits(&self, now: Time) -> Limits {

@@ -34,5 +34,5 @@ mod syn;
 #[cfg(test)]
 mod tests;
 
-pub use anabranch_settings::mptcp::{Config, Penalisation, SynRetransmission};
+pub use anabranch_settings::mptcp::{Config, DeadPathProbe, Penalisation, SynRetransmission};
 pub use connection::Connection;

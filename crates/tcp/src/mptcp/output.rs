@@ -102,7 +102,7 @@ impl Connection {
     /// Makes sure that some subflow sends a segment for the pending options and the `DATA_FIN`.
     fn want_control(&mut self, now: Time) {
         self.signal_what_is_due(now);
-        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.owes_priority(now) && s.is_alive()) {
+        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.owes_priority(now)) {
             subflow.block.ack_now();
         }
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();

@@ -1,5 +1,6 @@
 //! Addresses and subflows: which to open, reactions to the loss of one (RFC 8684 §3.2, §3.4), and the timers.
 
+use super::DeadPathProbe;
 use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
@@ -14,9 +15,6 @@ use core::net::{IpAddr, SocketAddr};
 
 /// A pair of addresses that has never been connected is tried again this long after an end or a host refused it.
 const RETRY: Duration = Duration::from_secs(30);
-/// The SYN of a join is repeated at this interval, or once in the connection's shortest round trip if that is longer.
-/// Only such a SYN detects that a remote link has come up.
-const JOIN_INTERVAL: Duration = Duration::from_millis(500);
 /// SYNs without an answer after which a join moves to another port.
 const JOIN_SYNS: u32 = 120;
 /// Consecutive transient resets by the peer before the next join waits.
@@ -151,16 +149,22 @@ impl Connection {
         let nonce = self.random.next_u32();
         let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend: None };
         let route = Route { local, remote, path: PathId(index as u8), mtu };
-        let config = tcp::Config { syn_retries: JOIN_SYNS, ..self.config.tcp.clone() };
-        let mut block = Tcb::client(config, route);
-        block.repeat_syn_every(self.join_interval());
+        let interval = self.join_interval();
+        let syn_retries = if interval.is_some() { JOIN_SYNS } else { self.config.tcp.syn_retries };
+        let mut block = Tcb::client(tcp::Config { syn_retries, ..self.config.tcp.clone() }, route);
+        if let Some(interval) = interval {
+            block.repeat_syn_every(interval);
+        }
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));
         self.install(now, index, Subflow::new(block, pair, handshake, backup));
     }
 
-    fn join_interval(&self) -> Duration {
+    /// The SYN of a join is repeated at this interval, or once in the connection's shortest round trip if that is longer:
+    /// only such a SYN detects that a remote link has come up. `None`: by its timer, which backs off.
+    fn join_interval(&self) -> Option<Duration> {
+        let DeadPathProbe::Every(interval) = self.config.dead_path_probe else { return None };
         let measured = self.subflows.iter().filter(|s| s.is_alive() && s.block.rtt().srtt().is_some());
-        measured.map(|s| s.block.rtt().min_rtt()).min().unwrap_or_default().max(JOIN_INTERVAL)
+        Some(measured.map(|s| s.block.rtt().min_rtt()).min().unwrap_or_default().max(interval))
     }
 
     /// A subflow is over: its data is reinjected elsewhere.
@@ -337,6 +341,23 @@ impl Connection {
             }
         }
         self.open_wanted(now);
+    }
+
+    /// An address of either host is replaced by another on the same interface, which has the same routes. The new one
+    /// is not up yet. The peer is informed that an old one of this host does not return (RFC 8684 §3.4.2).
+    pub fn renumber(&mut self, now: Time, old: IpAddr, new: IpAddr) {
+        self.config.renumber(old, new);
+        let Some(id) = self.locals.iter().position(|local| local.address.ip == old) else { return };
+        let LocalAddress { address, up, .. } = self.locals[id];
+        if self.locals.len() <= usize::from(u8::MAX) {
+            let address = Address { ip: new, ..address };
+            self.locals.push(LocalAddress { address, up: false, announce: None });
+        }
+        let is_known = self.role == Role::Server || self.subflows.iter().any(|s| s.block.local().ip() == old);
+        if self.phase == ConnectionPhase::Multipath && !up && is_known {
+            self.waits = None;
+            self.signal_repeatedly(now, Control::RemoveAddress(vec![id as u8]));
+        }
     }
 
     fn on_interface_mtu(&mut self, now: Time, id: usize, mtu: u32) {

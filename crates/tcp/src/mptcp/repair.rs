@@ -3,11 +3,12 @@
 //! A subflow repairs its own losses. Data that all subflows have acknowledged but no `DATA_ACK` covers was lost above
 //! them, and data on a subflow whose timer has expired may be stuck there: both are reinjected on another subflow.
 
+use super::DeadPathProbe;
 use super::connection::{Connection, ConnectionPhase, Repair, Role};
 use super::data::DataFin;
 use super::mapping::Mapping;
 use super::reset::ResetReason;
-use super::subflow::{Resend, Subflow};
+use super::subflow::{RESET_INTERVAL, Resend, Subflow};
 use crate::tcp::Tcb;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::Reason;
@@ -134,19 +135,22 @@ impl Connection {
             self.reinject_all(index, Some(PathId(index as u8)));
             self.update_counted();
             if self.phase == ConnectionPhase::Multipath {
+                let DeadPathProbe::Every(interval) = self.config.dead_path_probe else { return };
                 let subflow = &mut self.subflows[index];
                 if subflow.probe_at.is_none() {
                     subflow.probed_since = None;
-                    subflow.probe_at = Some(now + subflow.probe_interval());
+                    subflow.probe_at = Some(now + subflow.not_within_rtt(interval));
                 }
             }
         }
     }
 
-    /// Probes a subflow that is believed to have failed. If another subflow is usable, this one is given up once the data
+    /// Probes a subflow that is believed to have failed: its retransmission timer backs off, and a path that returns would
+    /// be idle until then. If another subflow is usable, this one is given up once the data
     /// acknowledgement is more than a send buffer beyond this subflow's oldest unacknowledged data (RFC 8684 §3.6,
     /// reason 4).
     fn probe(&mut self, now: Time, index: usize) {
+        let DeadPathProbe::Every(interval) = self.config.dead_path_probe else { return };
         let others = self.subflows.iter().any(Subflow::is_usable);
         let (una, most) = (self.send.una, self.config.tcp.send_buffer);
         let subflow = &mut self.subflows[index];
@@ -158,14 +162,14 @@ impl Connection {
         if others && una.saturating_sub(oldest) > most {
             subflow.reset(ResetReason::Outstanding);
             if self.role == Role::Server {
-                let at = now + subflow.probe_interval();
+                let at = now + subflow.not_within_rtt(RESET_INTERVAL);
                 subflow.reset_again = Some(Resend { at, times: 0 });
             }
             return;
         }
         subflow.block.probe();
         subflow.probed_since.get_or_insert(now);
-        subflow.probe_at = Some(now + subflow.probe_interval());
+        subflow.probe_at = Some(now + subflow.not_within_rtt(interval));
     }
 
     /// A segment arrived on a subflow that is believed to have failed. If it answers a probe, lost data is

@@ -1,12 +1,13 @@
 //! Options that are never acknowledged, or that are repeated until they are: `ADD_ADDR` until its echo (RFC 8684
 //! §3.4.1), `REMOVE_ADDR` (§3.4.2) and `MP_PRIO` (§3.3.8) a few times, at increasing intervals.
 
-use super::connection::{Connection, ConnectionPhase, Repeated};
+use super::connection::{Connection, ConnectionPhase, Repeated, Role};
 use super::keys::address_hmac;
 use super::subflow::{Resend, Subflow};
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
+use core::net::IpAddr;
 
 /// Interval after which an address without an echo is announced again, and the limit of announcements.
 const ANNOUNCE: (Duration, u32) = (Duration::from_millis(500), 10);
@@ -25,9 +26,15 @@ impl Resend {
 }
 
 impl Subflow {
+    /// When the peer must be informed whether this subflow is a backup. Until a join is confirmed, its segments contain
+    /// the proof of the join in place of other options.
+    fn priority_due(&self) -> Option<Time> {
+        self.priority.filter(|_| self.is_alive() && self.is_confirmed()).map(|again| again.at)
+    }
+
     /// The peer must now be informed whether this subflow is a backup.
     pub fn owes_priority(&self, now: Time) -> bool {
-        self.priority.is_some_and(|again| again.at <= now)
+        self.priority_due().is_some_and(|at| at <= now)
     }
 
     /// The priority option was sent.
@@ -52,6 +59,28 @@ impl Connection {
             self.update_counted();
         }
         true
+    }
+
+    /// Makes the addresses with this property backups, and the others usual ones, for present and later subflows. The
+    /// connecting end informs its peer.
+    pub fn set_backup_addresses(&mut self, now: Time, is_backup: &dyn Fn(IpAddr) -> bool) {
+        for local in &mut self.locals {
+            local.address.backup = is_backup(local.address.ip);
+        }
+        if self.role == Role::Server {
+            return;
+        }
+        for index in 0..self.subflows.len() {
+            let block = &self.subflows[index].block;
+            let backup = is_backup(block.local().ip()) || is_backup(block.remote().ip());
+            let subflow = &mut self.subflows[index];
+            if subflow.is_alive() {
+                self.set_backup(now, PathId(index as u8), backup);
+            } else if !subflow.is_dead() {
+                // Its handshake goes on: the SYN may have contained another flag.
+                (subflow.backup, subflow.priority) = (backup, Some(Resend { at: now, times: 0 }));
+            }
+        }
     }
 
     /// Queues an option to be sent once. An option that already waits is not queued twice, and a peer that requests
@@ -99,8 +128,7 @@ impl Connection {
     pub(super) fn next_signal(&self) -> Option<Time> {
         let announcements = self.locals.iter().filter_map(|local| local.announce.map(|(at, _)| at));
         let repeated = self.repeated.iter().map(|repeated| repeated.again.at);
-        let priorities = (self.subflows.iter().filter(|s| s.is_alive()))
-            .filter_map(|subflow| subflow.priority.map(|again| again.at));
+        let priorities = self.subflows.iter().filter_map(Subflow::priority_due);
         announcements.chain(repeated).chain(priorities).min()
     }
 

@@ -15,9 +15,8 @@ use std::collections::VecDeque;
 /// with acknowledgements of 4 bytes, and of 8.
 const DSS: [(u32, u32); 2] = [(24, 8), (28, 12)];
 
-/// A subflow that is believed to have failed is probed at this interval, or once in its shortest round trip if that
-/// is longer. Its retransmission timer backs off, and a path that returns would be idle until then.
-const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// The RST of a dead subflow is sent again at this interval, or once in its shortest round trip if that is longer.
+pub(super) const RESET_INTERVAL: Duration = Duration::from_millis(500);
 /// Limit of RSTs of a subflow.
 const MAX_RESETS: u32 = 1200;
 
@@ -240,15 +239,16 @@ impl Subflow {
     pub fn repeat_reset(&mut self, now: Time) {
         let Some(again) = self.reset_again.filter(|again| again.at <= now) else { return };
         let times = again.times + 1;
-        self.reset_again = (times < MAX_RESETS).then_some(Resend { at: now + self.probe_interval(), times });
+        self.reset_again =
+            (times < MAX_RESETS).then_some(Resend { at: now + self.not_within_rtt(RESET_INTERVAL), times });
         self.block.abort();
     }
 
-    /// How long after a probe the next one follows.
-    pub fn probe_interval(&self) -> Duration {
+    /// An interval, or the shortest round trip if that is longer.
+    pub fn not_within_rtt(&self, interval: Duration) -> Duration {
         let rtt = self.block.rtt();
         // Without a sample there is no shortest round trip.
-        rtt.srtt().map_or(PROBE_INTERVAL, |_| rtt.min_rtt().max(PROBE_INTERVAL))
+        rtt.srtt().map_or(interval, |_| rtt.min_rtt().max(interval))
     }
 
     /// The third segment of a join is repeated until the fourth arrives (RFC 8684 §3.2), at increasing intervals and

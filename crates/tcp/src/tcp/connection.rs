@@ -5,7 +5,8 @@ use super::tcb::{Context, Route, State, Tcb};
 use super::{Config, Numbers};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{
-    Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason, Report, Write,
+    Arrival, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason,
+    Report, Write,
 };
 use anabranch_endpoint::limits::Limits;
 use anabranch_endpoint::{Ends, Secrets};
@@ -317,7 +318,7 @@ impl Endpoint for Connection {
     fn report(&self) -> Report {
         Report {
             paths: vec![self.block.report(&*self.congestion)],
-            arrivals: vec![self.block.arrival(self.block.new)],
+            arrivals: self.arrivals(),
             written: self.written,
             delivered: self.read,
             send_buffer: self.written - self.acknowledged(),
@@ -327,6 +328,10 @@ impl Endpoint for Connection {
             extra: Vec::new(),
             fallback: false,
         }
+    }
+
+    fn arrivals(&self) -> Vec<Arrival> {
+        vec![self.block.arrival(self.block.new)]
     }
 
     fn limits(&self, now: Time) -> Limits {

@@ -119,17 +119,18 @@ impl Datapath {
         if !self.parse_arrival(now, frame) {
             return Outcome::Nothing;
         }
+        let hop = self.hops[frame.next as usize];
+        let leaves_by = ((hop as usize) < self.links.len()).then_some(Interface(hop));
+        let generation = leaves_by.map_or(0, |by| self.generation(by.link()));
         let Some(middleboxes) = &mut self.middleboxes else { return Outcome::Nothing };
         let (index, inside) = middleboxes.at[direction as usize].expect("the direction leads to a middlebox");
         let mut packet = self.slab.take(frame.id);
         packet.ecn = frame.ecn();
-        let hop = self.hops[frame.next as usize];
-        let leaves_by = ((hop as usize) < self.links.len()).then_some(Interface(hop));
         let crosses = match leaves_by {
             Some(by) => middleboxes.is_outside(by) == inside,
             None => true,
         };
-        let leaves_from = leaves_by.map(|by| by.address(middleboxes.version));
+        let leaves_from = leaves_by.map(|by| by.address_of(middleboxes.version, generation));
         let transit = Transit { packet, inside, crosses, leaves_from, onward: frame.next };
         let placed = &mut middleboxes.all[index];
         placed.tally.packets += 1;

@@ -7,6 +7,7 @@ mod end;
 mod icmp;
 mod lookahead;
 mod middleboxes;
+mod renumbering;
 mod routes;
 mod wire;
 
@@ -109,6 +110,8 @@ pub struct Datapath {
     /// Datagrams of which the network holds several copies, by the end that sent them and the offset of their data.
     copies: BTreeMap<(EndId, u64), Copies>,
     failure: Option<Failure>,
+    /// Number of new addresses of each link; `None` before the first.
+    generations: Option<Box<[u8]>>,
     middleboxes: Option<Box<Middleboxes>>,
     /// Number of ends of flows.
     ends: u32,
@@ -185,6 +188,7 @@ impl Datapath {
             lost: BTreeMap::new(),
             copies: BTreeMap::new(),
             failure: None,
+            generations: None,
             middleboxes,
             ends: 2 * scenario.connections().len() as u32,
         };
@@ -541,6 +545,7 @@ impl Datapath {
     fn resolve(&mut self, end: EndId, routes: &mut Routes, packet: &Packet) -> u32 {
         let pair = Interface::of_address(packet.source).zip(Interface::of_address(packet.destination));
         let hash = self.flow_hash(packet);
+        let pair = pair.filter(|_| self.has_present_addresses(packet));
         let start = match pair.and_then(|(from, to)| self.network.route_of([from, to], hash)) {
             Some(route) => self.add_route(&route, end),
             None => UNREACHABLE,

@@ -43,13 +43,14 @@ fn key(packet: &Packet, by_flow: bool) -> Option<Key> {
     Some((addresses(packet)?, hash))
 }
 
-/// The addresses of a packet in one word. IPv4 addresses are used directly; for IPv6 the numbers of the
-/// interfaces, distinguished by their highest bit from the addresses of the simulated IPv4 network.
+/// The addresses of a packet in one word. IPv4 addresses are used directly; for IPv6 the numbers of the interfaces with
+/// the generations of their addresses, distinguished by their highest bit from IPv4 addresses below 128.0.0.0.
 #[inline]
 fn addresses(packet: &Packet) -> Option<u64> {
     let bits = |address| match address {
         IpAddr::V4(address) => Some(u64::from(address.to_bits())),
-        IpAddr::V6(_) => Interface::of_address(address).map(|interface| 1 << 31 | u64::from(interface.0)),
+        IpAddr::V6(_) => Interface::with_generation(address)
+            .map(|(interface, generation)| 1 << 31 | u64::from(generation) << 23 | u64::from(interface.0)),
     };
     Some(bits(packet.source)? << 32 | bits(packet.destination)?)
 }

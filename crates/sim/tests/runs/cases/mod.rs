@@ -15,8 +15,8 @@ use anabranch_settings::protocols::Protocols;
 use anabranch_settings::setting::Value;
 use anabranch_sim::presets;
 use anabranch_sim::scenario::model::{
-    Change, Directions, Event, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue,
-    QueueLimit, Reorder, Scenario, Scope, Workload,
+    Change, Directions, Event, Flow, Link, LinkEvent, LinkModel, LinkRate, Loss, MessageSize, Protocol,
+    Queue, QueueLimit, Reorder, Scenario, Scope, Subject, Workload,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -85,7 +85,13 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
     let shape = (topology(), vec(event(), 0..8), any::<u64>());
     (shape, flows, 1_u64..150_000).prop_map(|((links, events, seed), flows, size)| {
         let links: Vec<Link> = links;
-        let place = |(link, event): (Index, Event)| Event { link: link.index(links.len()), ..event };
+        let place = |(link, event): (Index, Event)| match event.subject {
+            Subject::Link(change) => {
+                let change = LinkEvent { link: link.index(links.len()), ..change };
+                Event { subject: Subject::Link(change), ..event }
+            }
+            Subject::Flow(_) => event,
+        };
         let events = events.into_iter().map(place);
         let mut events: Vec<Event> = events.chain(end_of_faults(links.len())).collect();
         events.sort_by_key(|event| event.at);
@@ -121,16 +127,17 @@ fn direction() -> impl Strategy<Value = Directions> {
 
 /// All links come up and stop losing packets.
 fn end_of_faults(links: usize) -> impl Iterator<Item = Event> {
-    (0..links).map(|link| Event {
-        at: Time::ZERO + FAULTS_END,
-        link,
-        directions: Directions::Both,
-        changes: vec![
-            Change::State { up: true },
-            Change::Loss(Loss::None(none::None)),
-            Change::Rate(Rate::from_bits_per_second(1_000_000)),
-            Change::Delay(Duration::from_millis(20)),
-        ],
+    (0..links).map(|link| {
+        Event::link(
+            Time::ZERO + FAULTS_END,
+            (link, Directions::Both),
+            vec![
+                Change::State { up: true },
+                Change::Loss(Loss::None(none::None)),
+                Change::Rate(Rate::from_bits_per_second(1_000_000)),
+                Change::Delay(Duration::from_millis(20)),
+            ],
+        )
     })
 }
 
@@ -247,11 +254,8 @@ fn event() -> impl Strategy<Value = (Index, Event)> {
     ];
     let directions = select(vec![Directions::Both, Directions::Forward, Directions::Reverse]);
     let event =
-        (0_u64..FAULTS_END.as_millis(), directions, change).prop_map(|(millis, directions, change)| Event {
-            at: Time::ZERO + Duration::from_millis(millis),
-            link: 0,
-            directions,
-            changes: vec![change],
+        (0_u64..FAULTS_END.as_millis(), directions, change).prop_map(|(millis, directions, change)| {
+            Event::link(Time::ZERO + Duration::from_millis(millis), (0, directions), vec![change])
         });
     (any::<Index>(), event)
 }

@@ -1,0 +1,137 @@
+//! Events of the scenario: changes of links, of the addresses of hosts, and of flows.
+
+use super::Simulation;
+use crate::engine::Datapath;
+use crate::engine::datapath::EndId;
+use crate::host::{Awaited, RECEIVER, SENDER};
+use crate::scenario::model::{Directions, Event, FlowEvent, LinkEvent, Subject};
+use anabranch_base::time::Time;
+use anabranch_netem::Interface;
+use anabranch_scenario::measure::{AFTER_EVENT, MAX_COUNTED_EVENTS};
+
+impl Simulation {
+    /// Applies an event of the scenario.
+    pub(super) fn apply(&mut self, now: Time, subject: &Subject) {
+        match subject {
+            Subject::Link(event) => self.change_link(now, event),
+            Subject::Flow(FlowEvent { flow, change }) => {
+                self.flows[*flow].change(now, change, &mut self.world);
+                for side in [SENDER, RECEIVER] {
+                    self.turn(now, *flow, side);
+                }
+            }
+        }
+    }
+
+    /// Starts the measurements after an event, before it is applied.
+    pub(super) fn measure_after(&mut self, now: Time, event: &Event) {
+        let Self { flows, world, controls, .. } = self;
+        let (count, last) = controls.begun;
+        if last != Some(now) && count < MAX_COUNTED_EVENTS {
+            controls.begun = (count + 1, Some(now));
+            controls.spans.push_back(now + AFTER_EVENT);
+            flows.iter_mut().for_each(|flow| flow.set_span(true, &world.hosts));
+        }
+        match &event.subject {
+            Subject::Link(link) if event.sets_state(true) => {
+                let ends_outage = self.scenario.outage().is_some_and(|outage| outage.up == event.at);
+                for flow in flows {
+                    if ends_outage {
+                        flow.watch_returns(now, Awaited::OutageEnd, &world.hosts);
+                    }
+                    flow.watch_returns(now, Awaited::Link(link.link), &world.hosts);
+                }
+            }
+            Subject::Link(_) => {}
+            Subject::Flow(event) => flows[event.flow].watch_returns(now, Awaited::Flow, &world.hosts),
+        }
+    }
+
+    fn change_link(&mut self, now: Time, event: &LinkEvent) {
+        let interfaces = [Interface::new(event.link, 0), Interface::new(event.link, 1)];
+        if event.renumbers {
+            self.renumber(now, interfaces);
+        }
+        let concerned = match event.directions {
+            Directions::Both => &interfaces[..],
+            Directions::Forward => &interfaces[..1],
+            Directions::Reverse => &interfaces[1..],
+        };
+        for change in &event.changes {
+            let up = |datapath: &mut Datapath| interfaces.map(|interface| datapath.link(interface).is_up());
+            let before = up(&mut self.world.datapath);
+            for &direction in concerned {
+                self.world.datapath.change(now, direction, change);
+            }
+            let after = up(&mut self.world.datapath);
+            // An address exists while its host can send from it.
+            for ((interface, before), after) in interfaces.into_iter().zip(before).zip(after) {
+                if before != after {
+                    self.address_changed(now, interface, after);
+                }
+            }
+        }
+    }
+
+    /// Both ends of a link get new addresses. Packets on the way to the old ones are lost.
+    fn renumber(&mut self, now: Time, interfaces: [Interface; 2]) {
+        let up = interfaces.map(|interface| self.world.datapath.link(interface).is_up());
+        let in_use = || interfaces.into_iter().zip(up).filter(|(_, up)| *up).map(|(interface, _)| interface);
+        for interface in in_use() {
+            self.address_changed(now, interface, false);
+        }
+        let addresses = |run: &Self| interfaces.map(|interface| run.address(interface));
+        let old = addresses(self);
+        self.world.datapath.renumber(interfaces[0].link());
+        for (old, new) in old.into_iter().zip(addresses(self)) {
+            self.world.hosts.renumber(now, old, new);
+            self.flows.iter_mut().for_each(|flow| flow.renumber(old, new));
+        }
+        for interface in in_use() {
+            self.address_changed(now, interface, true);
+        }
+    }
+
+    /// The present address of an interface.
+    fn address(&self, interface: Interface) -> core::net::IpAddr {
+        self.scenario.address_of(interface, self.world.datapath.generation(interface.link()))
+    }
+
+    /// Removes the addresses of links that begin in state down from their hosts, before the first event.
+    pub(super) fn remove_addresses_of_down_links(&mut self) {
+        for direction in 0..self.world.datapath.directions() {
+            let interface = Interface(direction as u32);
+            let link = self.world.datapath.link(interface);
+            let (is_up, mtu) = (link.is_up(), link.mtu());
+            let node = self.world.datapath.network().owner(interface);
+            if let Some(host) = self.world.hosts.of_node(node).filter(|_| !is_up) {
+                let address = (self.address(interface), mtu);
+                self.world.hosts.address_changed(Time::ZERO, host, address, false);
+            }
+        }
+    }
+
+    /// Notifies a host of an added or removed address, and processes the output of its flows.
+    fn address_changed(&mut self, now: Time, interface: Interface, up: bool) {
+        let mtu = self.world.datapath.link(interface).mtu();
+        let node = self.world.datapath.network().owner(interface);
+        let Some(host) = self.world.hosts.of_node(node) else { return };
+        let address = (self.address(interface), mtu);
+        self.world.hosts.address_changed(now, host, address, up);
+        for index in 0..self.flows.len() {
+            let ends = self.world.datapath.network().ends(index);
+            for side in [SENDER, RECEIVER] {
+                if ends[side] == node {
+                    self.turn(now, index, side);
+                }
+            }
+        }
+    }
+
+    /// Processes the output of an end of a flow after an event.
+    fn turn(&mut self, now: Time, flow: usize, side: usize) {
+        self.flows[flow].turn(now, side, &mut self.world);
+        let end = (2 * flow + side) as EndId;
+        self.relays.turn(now, end, &mut self.flows, &mut self.world);
+    }
+}
