@@ -97,7 +97,7 @@ impl Open {
         }
         let requests = &self.asconf.requests;
         let changes = requests.pending.iter().map(|pending| &pending.change).chain(&requests.waiting);
-        let new = changes.filter_map(|change| match change {
+        let mut new = changes.filter_map(|change| match change {
             AddressChange::Add(new) => Some(new.ip),
             AddressChange::Delete(_) => None,
         });
@@ -106,7 +106,7 @@ impl Open {
                 && is_routed(&core.config, *new, remote)
                 && !core.down.contains(new)
         };
-        new.filter(reaches).last().unwrap_or(own)
+        new.rfind(reaches).unwrap_or(own)
     }
 
     /// Timeout of T4: retransmits the request, over another path if there is one (RFC 5061 §5.1.1).

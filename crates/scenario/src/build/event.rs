@@ -319,7 +319,7 @@ impl<'a> Reader<'a> {
     fn count_addresses(&mut self, link: usize, value: &NewValue) -> Result<(), Fault> {
         let count = &mut self.renumberings[link];
         *count += u32::from(matches!(value.new, New::Addresses(true)));
-        if *count <= u32::from(u8::MAX) {
+        if u8::try_from(*count).is_ok() {
             return Ok(());
         }
         let message = format!(

@@ -82,6 +82,17 @@ struct Controls {
     tick: Time,
 }
 
+impl Controls {
+    /// Removes the oldest span if it ends by `now`, and returns whether it did.
+    fn end_of_span(&mut self, now: Time) -> bool {
+        let ends = self.spans.front().is_some_and(|end| *end <= now);
+        if ends {
+            self.spans.pop_front();
+        }
+        ends
+    }
+}
+
 impl Simulation {
     /// Builds the network, the hosts and the flows of a scenario.
     ///
@@ -202,11 +213,18 @@ impl Simulation {
         if stop < self.end { Ok(()) } else { self.finish(progress) }
     }
 
+    /// Ends the oldest span after an event.
+    fn end_span(&mut self) {
+        for flow in &mut self.flows {
+            flow.set_span(false, &self.world.hosts);
+        }
+    }
+
     /// Ends the run: the links are brought up to date, and all output is written.
     fn finish(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         self.over = true;
-        while self.controls.spans.pop_front_if(|end| *end <= self.end).is_some() {
-            self.flows.iter_mut().for_each(|flow| flow.set_span(false, &self.world.hosts));
+        while self.controls.end_of_span(self.end) {
+            self.end_span();
         }
         self.world.datapath.catch_up(self.end);
         self.report_progress(self.end, progress)?;
@@ -285,8 +303,8 @@ impl Simulation {
             if self.trace_changes {
                 self.trace_sample(now)?;
             }
-        } else if self.controls.spans.pop_front_if(|end| *end <= now).is_some() {
-            self.flows.iter_mut().for_each(|flow| flow.set_span(false, &self.world.hosts));
+        } else if self.controls.end_of_span(now) {
+            self.end_span();
         } else if self.controls.warmup.is_some_and(|warmup| warmup <= now) {
             self.controls.warmup = None;
             self.measure_from(now);

@@ -30,7 +30,9 @@ impl Simulation {
         if last != Some(now) && count < MAX_COUNTED_EVENTS {
             controls.begun = (count + 1, Some(now));
             controls.spans.push_back(now + AFTER_EVENT);
-            flows.iter_mut().for_each(|flow| flow.set_span(true, &world.hosts));
+            for flow in flows.iter_mut() {
+                flow.set_span(true, &world.hosts);
+            }
         }
         match &event.subject {
             Subject::Link(link) if event.sets_state(true) => {

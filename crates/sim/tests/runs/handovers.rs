@@ -196,7 +196,7 @@ set = { primary = "two" }
     }
 }
 
-/// With break before make, the data that ConSN repeats after the break are consecutive: one range, in order.
+/// With break before make, the data that `ConSN` repeats after the break are consecutive: one range, in order.
 #[test]
 fn consn_repeats_consecutive_ranges() {
     let text =

@@ -349,7 +349,7 @@ impl Connection {
         self.config.renumber(old, new);
         let Some(id) = self.locals.iter().position(|local| local.address.ip == old) else { return };
         let LocalAddress { address, up, .. } = self.locals[id];
-        if self.locals.len() <= usize::from(u8::MAX) {
+        if u8::try_from(self.locals.len()).is_ok() {
             let address = Address { ip: new, ..address };
             self.locals.push(LocalAddress { address, up: false, announce: None });
         }
