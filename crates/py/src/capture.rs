@@ -10,6 +10,7 @@ use std::path::PathBuf;
 /// called regularly with the read share of the files, 0 to 1. Ctrl-C and exceptions of the callback stop the reading.
 #[pyfunction]
 #[pyo3(signature = (files, progress_callback = None))]
+#[expect(clippy::needless_pass_by_value, reason = "arguments from Python are owned")]
 pub(crate) fn read_captures(
     py: Python<'_>,
     files: Vec<PathBuf>,
