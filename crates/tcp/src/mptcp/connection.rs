@@ -199,6 +199,10 @@ pub struct Connection {
     pub(super) decisions: Option<VecDeque<SchedulingDecision>>,
     /// Scratch of the output path: one state per subflow.
     pub(super) states: Vec<PathState>,
+    /// The data that waited at the last complete snapshot fills a segment on each path.
+    pub(super) ample: bool,
+    /// At this time, only the state of this path is out of date.
+    pub(super) outdated: Option<(Time, PathId)>,
 }
 
 impl Connection {
@@ -279,6 +283,8 @@ impl Connection {
             events: VecDeque::new(),
             decisions: None,
             states: Vec::new(),
+            ample: false,
+            outdated: None,
         }
     }
 

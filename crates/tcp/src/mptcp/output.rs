@@ -31,6 +31,7 @@ impl Connection {
             if self.subflows[index].block.has_urgent()
                 && let Some(output) = self.with_block(now, index, Tcb::poll_urgent)
             {
+                self.outdated = None;
                 return Some(self.add_options(now, index, output));
             }
         }
@@ -245,53 +246,6 @@ impl Connection {
         self.send.edge.saturating_sub(self.send.una).min(self.config.tcp.send_buffer)
     }
 
-    /// The paths' states for the scheduler. Room for less than a full segment counts as no room.
-    fn snapshot_paths(&mut self, now: Time) {
-        let receive_window = self.receive_window();
-        let least = self.send.unassigned().1.max(1);
-        let rates = self.config.scheduler.wants_rates;
-        self.states.clear();
-        for (index, subflow) in self.subflows.iter_mut().enumerate() {
-            let id = PathId(index as u8);
-            let usable = subflow.is_usable();
-            let mss = subflow.block.mss();
-            let (mut cwnd, mut queueable) = (0, 0);
-            if usable {
-                let congestion = &mut *self.congestion;
-                let mut context = crate::tcp::Context { now, congestion, receive_window };
-                queueable = subflow.block.sendable(&mut context);
-                cwnd = self.congestion.window(id);
-                if queueable < u64::from(mss).min(least) {
-                    queueable = 0;
-                    subflow.restart = None;
-                } else if subflow.restart.is_some_and(|restart| restart.holds(now)) {
-                    queueable = 0;
-                    subflow.block.note_paced();
-                }
-            }
-            self.states.push(PathState {
-                id,
-                usable,
-                backup: subflow.backup,
-                cwnd,
-                outstanding: subflow.block.outstanding(),
-                queueable,
-                queued: subflow.block.sent() - subflow.block.acknowledged(),
-                recovering: subflow.block.is_recovering(),
-                srtt: subflow.block.rtt().srtt(),
-                rtt_variation: subflow.block.rtt().rttvar(),
-                ssthresh: if rates { self.congestion.ssthresh(id) } else { u64::MAX },
-                pacing_rate: if rates { self.congestion.pacing_rate(id) } else { None },
-                mss,
-            });
-        }
-        if !self.start_up.is_over() {
-            let room = self.send_window();
-            let seen = self.states.iter().map(|path| (path.srtt.filter(|_| path.usable), path.cwnd));
-            self.start_up.observe(seen, room);
-        }
-    }
-
     /// Selects the path for `bytes` that must not use `avoid`.
     pub(super) fn choose(&mut self, now: Time, bytes: u64, avoid: Option<PathId>) -> Option<PathId> {
         let mut taken = 0;
@@ -401,6 +355,9 @@ impl Connection {
         let window = self.congestion.window(path);
         let subflow = &mut self.subflows[index];
         subflow.carry(Mapping { start, len, data });
+        // Copies and opportunistic retransmissions have changed the states of other paths.
+        let others_hold = !matches!(reason, DecisionReason::Copy | DecisionReason::Opportunistic);
+        self.outdated = (others_hold && self.ample && !subflow.block.has_rate()).then_some((now, path));
         if let (Some(restart), Some(srtt)) = (&mut subflow.restart, subflow.block.rtt().srtt()) {
             restart.sent(now, len, (window, srtt));
         }
