@@ -12,7 +12,7 @@ use anabranch_endpoint::endpoint::{
 use anabranch_endpoint::limits::Limits;
 use anabranch_multipath::PathId;
 use anabranch_wire::seq::Serial;
-use anabranch_wire::{Content, Packet};
+use anabranch_wire::{Body, Content, Packet};
 use core::net::{IpAddr, SocketAddr};
 
 impl Connection {
@@ -28,6 +28,9 @@ impl Endpoint for Connection {
         self.disturb();
         self.placements.clear();
         self.on_packet(now, &packet, content);
+        if let Body::Tcp(segment) = packet.body {
+            self.spare_options = segment.options.mptcp;
+        }
         // The peer may have lost a subflow whose FIN is awaited here. All data has arrived, so it is enough to wait
         // for `LINGER`.
         if self.phase == ConnectionPhase::Multipath && self.is_done() {

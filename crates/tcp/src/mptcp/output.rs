@@ -208,9 +208,9 @@ impl Connection {
     /// in flight.
     fn waits_for_window(&self, (start, available): (u64, u64)) -> bool {
         let window = self.send.edge.saturating_sub(start);
-        let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
         let waiting = self.send.una < self.send.highest();
-        window == 0 || (window < available.min(smallest) && waiting)
+        let fills_none = || self.states.iter().all(|state| window < state.mss.into());
+        window == 0 || (window < available && waiting && fills_none())
     }
 
     /// Reports that the receive window or the send buffer is full. That matters only to a path with room in its
@@ -442,6 +442,10 @@ impl Connection {
 
     fn add_data_options(&mut self, now: Time, index: usize, segment: &mut Segment) {
         let Some(remote) = self.keys.remote else { return };
+        segment.options.mptcp = core::mem::take(&mut self.spare_options);
+        if segment.options.mptcp.get().is_some() {
+            *segment.options.mptcp = mptcp::Options::default();
+        }
         let subflow = &self.subflows[index];
         let position = segment.payload.offset;
         let data = if segment.payload.is_empty() { None } else { subflow.data_of(position) };

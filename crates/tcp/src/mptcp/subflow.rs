@@ -285,9 +285,13 @@ impl Subflow {
 
     /// The data offset of a position that was sent.
     pub fn data_of(&self, position: u64) -> Option<u64> {
-        let index = self.sent.partition_point(|m| m.end() <= position);
-        let mapping = self.sent.get(index)?;
-        (mapping.start <= position).then(|| mapping.data + (position - mapping.start))
+        // Nearly always it is of the newest mapping.
+        let newest = self.sent.back().filter(|mapping| mapping.start <= position);
+        let mapping = match newest {
+            Some(mapping) => mapping,
+            None => self.sent.get(self.sent.partition_point(|m| m.end() <= position))?,
+        };
+        mapping.covers(position).then(|| mapping.data_at(position))
     }
 
     /// When the segment with this byte of the data was last sent, if the subflow has not acknowledged it.
