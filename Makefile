@@ -20,7 +20,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 generate figures reproduce docs bpf format clean
+.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy page
@@ -155,6 +155,12 @@ audit:
 	else \
 	  echo "skipped: pip-audit is missing; install it: pipx install pip-audit" >&2; \
 	fi
+
+## profile: write instructions, cache misses and allocations of six scenarios to target/profile; needs valgrind
+# Cargo leaves the symbols in the library, which an installation strips.
+profile: $(VENV)/.installed
+	$(CARGO) build --release --locked --quiet -p anabranch-py
+	PYTHONPATH=python $(BIN)/python -m anabranch.bench.profile target/release/lib_native.so target/profile
 
 ## generate: write every file that is made from tables, by the controls or by runs: pages and schema in docs, vectors/congestion
 generate: build

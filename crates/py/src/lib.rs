@@ -34,8 +34,8 @@ mod _native {
     use super::stepping::Stepper;
     #[pymodule_export]
     use super::{
-        canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference, result_parts,
-        run::run, schema, validate, version,
+        build_kind, canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference,
+        result_parts, run::run, schema, validate, version,
     };
 }
 
@@ -127,4 +127,10 @@ fn reference() -> String {
 #[pyfunction]
 fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
+}
+
+/// Kind of this build.
+#[pyfunction]
+const fn build_kind() -> &'static str {
+    if cfg!(debug_assertions) { "checked" } else { "release" }
 }

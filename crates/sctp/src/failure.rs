@@ -75,9 +75,16 @@ impl Core {
     /// once on each path with errors.
     #[inline]
     pub fn note_peer_alive(&mut self, now: Time, tag: u32) {
-        if self.errors() > 0 {
+        if self.is_silent() {
             self.end_silence(now, tag);
         }
+    }
+
+    /// Every path has errors since the last packet from the peer.
+    #[inline]
+    fn is_silent(&self) -> bool {
+        let mut there = self.paths.iter().filter(|path| path.reachability != Reachability::Removed);
+        there.next().is_some_and(|first| first.missed > 0 && there.all(|path| path.missed > 0))
     }
 
     #[cold]

@@ -36,12 +36,18 @@ impl Origin {
 
     /// Adds new payload to the bytes received between these addresses.
     pub fn count(&self, arrivals: &mut Vec<Arrival>, new: u64) {
+        let between = |known: &&mut Arrival| {
+            (known.local.port(), known.remote.port()) == (self.destination_port, self.source_port)
+                && known.local.ip() == self.destination
+                && known.remote.ip() == self.source
+        };
+        if let Some(known) = arrivals.iter_mut().find(between) {
+            known.new += new;
+            return;
+        }
         let local = SocketAddr::new(self.destination, self.destination_port);
         let remote = SocketAddr::new(self.source, self.source_port);
-        match arrivals.iter_mut().find(|known| (known.local, known.remote) == (local, remote)) {
-            Some(known) => known.new += new,
-            None => arrivals.push(Arrival { local, remote, new }),
-        }
+        arrivals.push(Arrival { local, remote, new });
     }
 
     /// A packet with one chunk, sent back to the source of this packet with the same encapsulation (RFC 6951 §5.4).

@@ -271,6 +271,10 @@ impl Outbound {
             let at = core.preferred();
             return (closed || self.may_carry(core, (at, now), len)).then_some(at);
         }
+        // Usually the last call of an event finds every window full. Then no scheduler selects a path.
+        if !core.paths.iter().any(|path| core.window_admits(path, len)) {
+            return None;
+        }
         let shared = self.shared(core);
         if shared.paths == 0 {
             let at = core.preferred();

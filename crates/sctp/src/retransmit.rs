@@ -36,6 +36,10 @@ impl Outbound {
         loop {
             let path = &mut core.paths[at];
             path.patience_due = None;
+            // The numbers ascend, so that no entry behind this one is below either.
+            if path.watch.front().is_none_or(|flight| flight.sent_as >= below) {
+                break;
+            }
             let Some(flight) = self.sent.front(&mut path.watch, path.id.0) else { break };
             if flight.sent_as >= below {
                 break;

@@ -294,10 +294,10 @@ impl Outbound {
 
     fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
         let path = &mut core.paths[at];
-        let front = self.sent.front(&mut path.order, path.id.0);
         if path.summary.acked == 0 {
             return;
         }
+        let front = self.sent.front(&mut path.order, path.id.0);
         path.peak.update(now, path.counters.bytes_acked, path.rtt.srtt());
         let oldest = front.map(|flight| flight.sent_as);
         let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;

@@ -254,10 +254,19 @@ def version() -> str:
     return str(_native.version())
 
 
+def native_file() -> Path:
+    """File of the native library."""
+    return Path(str(_native.__file__))
+
+
 def build_fingerprint() -> str:
     """Short digest of the native library's bytes; equal fingerprints mean the same code."""
-    library = Path(str(_native.__file__))
-    return hashlib.sha256(library.read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(native_file().read_bytes()).hexdigest()[:16]
+
+
+def build_kind() -> str:
+    """Kind of the native library's build: `checked` with debug assertions, else `release`."""
+    return str(_native.build_kind())
 
 
 def translated(error: _native.InputError) -> InputError:

@@ -92,7 +92,7 @@ def measure(name: str, request: Request, repetitions: int) -> Speed:
     document = results[0][0]
     return Speed(
         name=name,
-        packets=_carried(document),
+        packets=carried(document),
         events=document["events"] or 0,
         wall_s=statistics.median([d["wall_s"] for d, _ in results]),
         peak_bytes=int(statistics.median([float(peak) for _, peak in results])),
@@ -106,7 +106,7 @@ def spread(speeds: Sequence[Speed]) -> float:
     return max(costs) / min(costs) - 1.0
 
 
-def _carried(document: Document) -> int:
+def carried(document: Document) -> int:
     """Packets in the busier direction of the bottleneck, or on all links if no link has that name."""
     named = [link for link in document["links"] if link["name"] == BOTTLENECK]
     if named:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from anabranch.cli.bench_baseline import count_instructions
 from anabranch.cli.bench_defaults import defaults
 from anabranch.cli.bench_explain import bench_explain
+from anabranch.errors import InputError
 from anabranch.study.keys import MAX_REPETITIONS
 
 if TYPE_CHECKING:
@@ -33,20 +35,52 @@ if TYPE_CHECKING:
 @click.option(
     "--study", "name", default="matrix", show_default=True, help="Set the study whose full form --store generates."
 )
+@click.option(
+    "--baseline", type=click.Path(path_type=Path), metavar="FILE",
+    help="Count instructions and compare with FILE; exit with 1 above 2 %.",
+)  # fmt: skip
+@click.option(
+    "--write-baseline", type=click.Path(path_type=Path), metavar="FILE",
+    help="Count instructions and write them to FILE, as those of this build.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.pass_context
-def bench(context: click.Context, against: str | None, reps: int, rows: int | None, name: str, as_json: bool) -> None:
+def bench(
+    context: click.Context,
+    against: str | None,
+    reps: int,
+    rows: int | None,
+    name: str,
+    baseline: Path | None,
+    write_baseline: Path | None,
+    as_json: bool,
+) -> None:
     """Measure packets carried by the bottleneck per wall second, events per second, cost per packet and memory."""
     if context.invoked_subcommand is not None:
         return
+    kinds = {"--against": against, "--store": rows, "--baseline": baseline, "--write-baseline": write_baseline}
+    given = [option for option, value in kinds.items() if value is not None]
+    if len(given) > 1:
+        raise InputError(f"{given[0]} and {given[1]} are different measurements; give one of them")
+    if rows is not None:
+        _bench_store(name, rows, as_json)
+    elif baseline is not None or write_baseline is not None:
+        count_instructions(baseline, write_baseline, as_json)
+    else:
+        _bench_speed(reps, as_json, with_ns3=against == "ns3")
+
+
+bench.add_command(defaults)
+bench.add_command(bench_explain)
+
+
+def _bench_speed(reps: int, as_json: bool, *, with_ns3: bool) -> None:
+    """Measure the speed of the fixed scenarios and of many flows; in ns-3 too if `with_ns3`."""
     from rich.console import Console
 
     from anabranch.bench import measure, ns3
 
-    if rows is not None:
-        _bench_store(name, rows, as_json)
-        return
-    theirs = ns3.compare() if against == "ns3" else {}
+    theirs = ns3.compare() if with_ns3 else {}
     chosen = measure.scenarios()
     if theirs:
         chosen = {name: request for name, request in chosen.items() if name in theirs}
@@ -70,10 +104,6 @@ def bench(context: click.Context, against: str | None, reps: int, rows: int | No
                 f"{speed.name}: {speed.packets_per_s / other.packets_per_s:.0f} times the packets per second of ns-3; "
                 f"sum of goodputs {sum(speed.goodput_bps) / sum(other.goodput_bps) - 1:+.1%}"
             )
-
-
-bench.add_command(defaults)
-bench.add_command(bench_explain)
 
 
 def _bench_store(name: str, count: int, as_json: bool) -> None:

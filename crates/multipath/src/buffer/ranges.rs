@@ -26,9 +26,10 @@ impl RangeSet {
         Self::default()
     }
 
-    /// True if it has no ranges.
-    pub fn is_empty(&self) -> bool {
-        self.few.is_empty() && self.many.is_empty()
+    /// True if it has no ranges. No range is empty, so this is known from their sum.
+    #[inline]
+    pub const fn is_empty(&self) -> bool {
+        self.covered == 0
     }
 
     /// Number of disjoint ranges.
@@ -42,12 +43,22 @@ impl RangeSet {
     }
 
     /// The lowest range.
+    #[inline]
     pub fn first(&self) -> Option<(u64, u64)> {
+        if self.is_empty() { None } else { self.first_of_some() }
+    }
+
+    fn first_of_some(&self) -> Option<(u64, u64)> {
         self.few.first().copied().or_else(|| self.many.first_key_value().map(|(&s, &e)| (s, e)))
     }
 
     /// The highest range.
+    #[inline]
     pub fn last(&self) -> Option<(u64, u64)> {
+        if self.is_empty() { None } else { self.last_of_some() }
+    }
+
+    fn last_of_some(&self) -> Option<(u64, u64)> {
         self.few.last().copied().or_else(|| self.many.last_key_value().map(|(&s, &e)| (s, e)))
     }
 
@@ -155,7 +166,12 @@ impl RangeSet {
     /// Extends the in-order data, which ended at `at` (below all ranges of the set), to `end`, and removes
     /// all ranges that it reaches. Returns the new end of the in-order data, and the number of bytes up to
     /// `end` that were not in the set.
+    #[inline]
     pub fn absorb(&mut self, at: u64, end: u64) -> (u64, u64) {
+        if self.is_empty() { (end, end - at) } else { self.absorb_some(at, end) }
+    }
+
+    fn absorb_some(&mut self, at: u64, end: u64) -> (u64, u64) {
         let (mut reached, mut known) = (end, 0);
         let mut take = |(s, e): (u64, u64)| {
             let touches = s <= reached;

@@ -126,7 +126,8 @@ pub struct Piece {
 pub trait Scheduler: Debug + Send {
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
-    /// Selects the path of the next packet of the offered data.
+    /// Selects the path of the next packet of the offered data. Without room on any path it returns [`Decision::Wait`] and
+    /// does not change, so that it need not be called.
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision;
     /// Whether each path carries all the data (`redundant`). The transport then offers every path, one at a
     /// time, the data that this path has not carried yet.

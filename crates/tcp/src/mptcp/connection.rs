@@ -21,8 +21,9 @@ use anabranch_multipath::buffer::StartUp;
 use anabranch_multipath::congestion::CongestionControl;
 use anabranch_multipath::path_manager::{Pair, PathManager};
 use anabranch_multipath::scheduler::{PathState, Scheduler};
+use anabranch_wire::BoxedIfSet;
 use anabranch_wire::Packet;
-use anabranch_wire::tcp::mptcp::Control;
+use anabranch_wire::tcp::mptcp::{Control, Options};
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
@@ -199,6 +200,12 @@ pub struct Connection {
     pub(super) decisions: Option<VecDeque<SchedulingDecision>>,
     /// Scratch of the output path: one state per subflow.
     pub(super) states: Vec<PathState>,
+    /// Options of the last packet that arrived: their memory serves the next segment that is sent.
+    pub(super) spare_options: BoxedIfSet<Options>,
+    /// The data that waited at the last complete snapshot fills a segment on each path.
+    pub(super) ample: bool,
+    /// At this time, only the state of this path is out of date.
+    pub(super) outdated: Option<(Time, PathId)>,
 }
 
 impl Connection {
@@ -279,6 +286,9 @@ impl Connection {
             events: VecDeque::new(),
             decisions: None,
             states: Vec::new(),
+            spare_options: BoxedIfSet::default(),
+            ample: false,
+            outdated: None,
         }
     }
 

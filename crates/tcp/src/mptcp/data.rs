@@ -47,6 +47,7 @@ pub(super) struct SendSpace {
 
 impl SendSpace {
     /// The lowest unassigned range: its start and the number of its written bytes.
+    #[inline]
     pub fn unassigned(&self) -> (u64, u64) {
         let end = self.assigned.first().map_or(self.written, |(start, _)| start);
         (self.frontier, end.saturating_sub(self.frontier))
@@ -58,6 +59,7 @@ impl SendSpace {
     }
 
     /// Offset after the highest assigned byte.
+    #[inline]
     pub fn highest(&self) -> u64 {
         self.assigned.last().map_or(self.frontier, |(_, end)| end)
     }

@@ -12,7 +12,7 @@ use anabranch_endpoint::endpoint::{
 use anabranch_endpoint::limits::Limits;
 use anabranch_multipath::PathId;
 use anabranch_wire::seq::Serial;
-use anabranch_wire::{Content, Packet};
+use anabranch_wire::{Body, Content, Packet};
 use core::net::{IpAddr, SocketAddr};
 
 impl Connection {
@@ -25,9 +25,12 @@ impl Connection {
 
 impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
-        self.waits = None;
+        self.disturb();
         self.placements.clear();
         self.on_packet(now, &packet, content);
+        if let Body::Tcp(segment) = packet.body {
+            self.spare_options = segment.options.mptcp;
+        }
         // The peer may have lost a subflow whose FIN is awaited here. All data has arrived, so it is enough to wait
         // for `LINGER`.
         if self.phase == ConnectionPhase::Multipath && self.is_done() {
@@ -42,7 +45,7 @@ impl Endpoint for Connection {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.waits = None;
+        self.disturb();
         self.on_timeout(now);
         self.notice();
     }
@@ -59,29 +62,23 @@ impl Endpoint for Connection {
     }
 
     fn next_timeout(&self) -> Option<Time> {
-        let mut next = Time::MAX;
-        let mut consider = |at: Option<Time>| {
-            if let Some(at) = at {
-                next = next.min(at);
-            }
-        };
-        consider(self.data_timer);
-        consider(self.retry_at);
-        consider(self.linger_until);
-        for subflow in &self.subflows {
-            // Of a failed subflow, only its TIME-WAIT or its RST may remain.
-            consider(subflow.block.next_timeout());
-            if !subflow.is_dead() && !subflow.block.is_over() {
-                consider(subflow.next_repetition());
-            }
-            if self.phase == ConnectionPhase::Multipath {
-                consider(subflow.reset_again.map(|again| again.at));
-            }
-        }
+        let due = |at: Option<Time>| at.unwrap_or(Time::MAX);
+        let mut next = due(self.data_timer).min(due(self.retry_at)).min(due(self.linger_until));
         // Before and after the multipath phase nothing is announced, so that a pending signal must not wake the
         // driver.
-        if self.phase == ConnectionPhase::Multipath {
-            consider(self.next_signal());
+        let multipath = self.phase == ConnectionPhase::Multipath;
+        for subflow in &self.subflows {
+            // Of a failed subflow, only its TIME-WAIT or its RST may remain.
+            next = next.min(due(subflow.block.next_timeout()));
+            if !subflow.is_dead() && !subflow.block.is_over() {
+                next = next.min(subflow.next_repetition());
+            }
+            if multipath {
+                next = next.min(due(subflow.reset_again.map(|again| again.at)));
+            }
+        }
+        if multipath {
+            next = next.min(self.next_signal());
         }
         (next < Time::MAX).then_some(next)
     }
@@ -133,7 +130,7 @@ impl Endpoint for Connection {
         }
         let offset = self.receive.read;
         self.receive.read += len;
-        self.waits = None;
+        self.disturb();
         self.tell_window();
         Some(Delivery::bytes(offset, len))
     }
@@ -146,7 +143,8 @@ impl Endpoint for Connection {
         if self.closing {
             return;
         }
-        (self.closing, self.waits) = (true, None);
+        self.closing = true;
+        self.disturb();
         match self.phase {
             // A client's pending handshake is answered first.
             ConnectionPhase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
@@ -161,13 +159,14 @@ impl Endpoint for Connection {
     }
 
     fn abort(&mut self, _now: Time) {
-        (self.closing, self.waits) = (true, None);
+        self.closing = true;
+        self.disturb();
         self.fast_close();
         self.notice();
     }
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
-        self.waits = None;
+        self.disturb();
         match event {
             NetworkEvent::AddressUp { address, mtu } => self.on_address_up(now, address, mtu),
             NetworkEvent::AddressDown { address } => self.on_address_down(now, address),
@@ -195,7 +194,7 @@ impl Endpoint for Connection {
     }
 
     fn give_port(&mut self, now: Time, port: Option<u16>) {
-        self.waits = None;
+        self.disturb();
         self.on_port(now, port);
     }
 

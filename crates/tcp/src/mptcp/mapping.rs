@@ -36,7 +36,7 @@ impl Mapping {
         self.start + u64::from(self.len)
     }
 
-    fn covers(&self, at: u64) -> bool {
+    pub fn covers(&self, at: u64) -> bool {
         self.start <= at && at < self.end()
     }
 

@@ -29,6 +29,7 @@ mod restart;
 #[cfg(test)]
 mod scheduling_tests;
 mod signals;
+mod snapshot;
 mod subflow;
 mod syn;
 #[cfg(test)]

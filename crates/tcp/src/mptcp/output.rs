@@ -31,6 +31,7 @@ impl Connection {
             if self.subflows[index].block.has_urgent()
                 && let Some(output) = self.with_block(now, index, Tcb::poll_urgent)
             {
+                self.outdated = None;
                 return Some(self.add_options(now, index, output));
             }
         }
@@ -207,9 +208,9 @@ impl Connection {
     /// in flight.
     fn waits_for_window(&self, (start, available): (u64, u64)) -> bool {
         let window = self.send.edge.saturating_sub(start);
-        let smallest = self.states.iter().map(|s| u64::from(s.mss)).min().unwrap_or(0);
         let waiting = self.send.una < self.send.highest();
-        window == 0 || (window < available.min(smallest) && waiting)
+        let fills_none = || self.states.iter().all(|state| window < state.mss.into());
+        window == 0 || (window < available && waiting && fills_none())
     }
 
     /// Reports that the receive window or the send buffer is full. That matters only to a path with room in its
@@ -243,53 +244,6 @@ impl Connection {
     /// Bytes that may be unacknowledged at once.
     pub(super) fn send_window(&self) -> u64 {
         self.send.edge.saturating_sub(self.send.una).min(self.config.tcp.send_buffer)
-    }
-
-    /// The paths' states for the scheduler. Room for less than a full segment counts as no room.
-    fn snapshot_paths(&mut self, now: Time) {
-        let receive_window = self.receive_window();
-        let least = self.send.unassigned().1.max(1);
-        let rates = self.config.scheduler.wants_rates;
-        self.states.clear();
-        for (index, subflow) in self.subflows.iter_mut().enumerate() {
-            let id = PathId(index as u8);
-            let usable = subflow.is_usable();
-            let mss = subflow.block.mss();
-            let (mut cwnd, mut queueable) = (0, 0);
-            if usable {
-                let congestion = &mut *self.congestion;
-                let mut context = crate::tcp::Context { now, congestion, receive_window };
-                queueable = subflow.block.sendable(&mut context);
-                cwnd = self.congestion.window(id);
-                if queueable < u64::from(mss).min(least) {
-                    queueable = 0;
-                    subflow.restart = None;
-                } else if subflow.restart.is_some_and(|restart| restart.holds(now)) {
-                    queueable = 0;
-                    subflow.block.note_paced();
-                }
-            }
-            self.states.push(PathState {
-                id,
-                usable,
-                backup: subflow.backup,
-                cwnd,
-                outstanding: subflow.block.outstanding(),
-                queueable,
-                queued: subflow.block.sent() - subflow.block.acknowledged(),
-                recovering: subflow.block.is_recovering(),
-                srtt: subflow.block.rtt().srtt(),
-                rtt_variation: subflow.block.rtt().rttvar(),
-                ssthresh: if rates { self.congestion.ssthresh(id) } else { u64::MAX },
-                pacing_rate: if rates { self.congestion.pacing_rate(id) } else { None },
-                mss,
-            });
-        }
-        if !self.start_up.is_over() {
-            let room = self.send_window();
-            let seen = self.states.iter().map(|path| (path.srtt.filter(|_| path.usable), path.cwnd));
-            self.start_up.observe(seen, room);
-        }
     }
 
     /// Selects the path for `bytes` that must not use `avoid`.
@@ -401,6 +355,9 @@ impl Connection {
         let window = self.congestion.window(path);
         let subflow = &mut self.subflows[index];
         subflow.carry(Mapping { start, len, data });
+        // Copies and opportunistic retransmissions have changed the states of other paths.
+        let others_hold = !matches!(reason, DecisionReason::Copy | DecisionReason::Opportunistic);
+        self.outdated = (others_hold && self.ample && !subflow.block.has_rate()).then_some((now, path));
         if let (Some(restart), Some(srtt)) = (&mut subflow.restart, subflow.block.rtt().srtt()) {
             restart.sent(now, len, (window, srtt));
         }
@@ -485,6 +442,10 @@ impl Connection {
 
     fn add_data_options(&mut self, now: Time, index: usize, segment: &mut Segment) {
         let Some(remote) = self.keys.remote else { return };
+        segment.options.mptcp = core::mem::take(&mut self.spare_options);
+        if segment.options.mptcp.get().is_some() {
+            *segment.options.mptcp = mptcp::Options::default();
+        }
         let subflow = &self.subflows[index];
         let position = segment.payload.offset;
         let data = if segment.payload.is_empty() { None } else { subflow.data_of(position) };

@@ -355,7 +355,7 @@ impl Connection {
         }
         let is_known = self.role == Role::Server || self.subflows.iter().any(|s| s.block.local().ip() == old);
         if self.phase == ConnectionPhase::Multipath && !up && is_known {
-            self.waits = None;
+            self.disturb();
             self.signal_repeatedly(now, Control::RemoveAddress(vec![id as u8]));
         }
     }

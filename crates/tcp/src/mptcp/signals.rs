@@ -54,6 +54,7 @@ impl Connection {
             return false;
         };
         if subflow.backup != backup {
+            self.outdated = None;
             subflow.backup = backup;
             subflow.priority = Some(Resend { at: now, times: 0 });
             self.update_counted();
@@ -70,6 +71,7 @@ impl Connection {
         if self.role == Role::Server {
             return;
         }
+        self.outdated = None;
         for index in 0..self.subflows.len() {
             let block = &self.subflows[index].block;
             let backup = is_backup(block.local().ip()) || is_backup(block.remote().ip());
@@ -111,6 +113,9 @@ impl Connection {
         if let Some(control) = self.due_announcement(now) {
             self.signal(control);
         }
+        if self.repeated.is_empty() {
+            return;
+        }
         let mut due = Vec::new();
         self.repeated.retain_mut(|Repeated { control, again }| {
             if again.at > now {
@@ -125,11 +130,18 @@ impl Connection {
     }
 
     /// When the next of these options is due.
-    pub(super) fn next_signal(&self) -> Option<Time> {
-        let announcements = self.locals.iter().filter_map(|local| local.announce.map(|(at, _)| at));
-        let repeated = self.repeated.iter().map(|repeated| repeated.again.at);
-        let priorities = self.subflows.iter().filter_map(Subflow::priority_due);
-        announcements.chain(repeated).chain(priorities).min()
+    pub(super) fn next_signal(&self) -> Time {
+        let mut next = Time::MAX;
+        for (at, _) in self.locals.iter().filter_map(|local| local.announce) {
+            next = next.min(at);
+        }
+        for repeated in &self.repeated {
+            next = next.min(repeated.again.at);
+        }
+        for at in self.subflows.iter().filter_map(Subflow::priority_due) {
+            next = next.min(at);
+        }
+        next
     }
 
     /// The `ADD_ADDR` that is due, if any.

@@ -226,13 +226,15 @@ impl Subflow {
     }
 
     /// Time of its next retransmission or, in a paced restart, of its next segment.
-    pub fn next_repetition(&self) -> Option<Time> {
-        let join = match self.handshake {
-            Handshake::Joining { resend, confirmed: false, .. } => resend.map(|again| again.at),
-            _ => None,
-        };
-        let restart = self.restart.and_then(|restart| restart.deadline());
-        [join, self.probe_at, restart].into_iter().flatten().min()
+    pub fn next_repetition(&self) -> Time {
+        let mut next = self.probe_at.unwrap_or(Time::MAX);
+        if let Handshake::Joining { resend: Some(again), confirmed: false, .. } = self.handshake {
+            next = next.min(again.at);
+        }
+        if let Some(at) = self.restart.and_then(|restart| restart.deadline()) {
+            next = next.min(at);
+        }
+        next
     }
 
     /// Sends the RST of a dead subflow again if that is due.
@@ -283,9 +285,13 @@ impl Subflow {
 
     /// The data offset of a position that was sent.
     pub fn data_of(&self, position: u64) -> Option<u64> {
-        let index = self.sent.partition_point(|m| m.end() <= position);
-        let mapping = self.sent.get(index)?;
-        (mapping.start <= position).then(|| mapping.data + (position - mapping.start))
+        // Nearly always it is of the newest mapping.
+        let newest = self.sent.back().filter(|mapping| mapping.start <= position);
+        let mapping = match newest {
+            Some(mapping) => mapping,
+            None => self.sent.get(self.sent.partition_point(|m| m.end() <= position))?,
+        };
+        mapping.covers(position).then(|| mapping.data_at(position))
     }
 
     /// When the segment with this byte of the data was last sent, if the subflow has not acknowledged it.
