@@ -1,4 +1,4 @@
-"""Connections in captures of real traffic, and what slows them down, as far as packets show it."""
+"""Connections in captures of real traffic, and the causes that slow them down, as far as packets show them."""
 
 from __future__ import annotations
 

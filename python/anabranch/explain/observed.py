@@ -25,7 +25,7 @@ class Finding:
     sentence: str
     """Cause with its numbers."""
     remedy: str
-    """What to change; empty if nothing."""
+    """The change that helps; empty if there is none."""
     is_measured: bool
     """Whether packets show it; otherwise it is inferred."""
     confidence: float
