@@ -571,9 +571,9 @@ def test_new_address_of_a_link_is_a_new_path(scenario: str, version: str) -> Non
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
 def test_event_of_a_flow_makes_a_path_a_backup(scenario: str) -> None:
-    with Path(scenario).open("a", encoding="utf-8") as file:
-        file.write('[[event]]\nat = "300 ms"\nflow = "F"\nset = { backup = ["two"] }\n')
-    (flow,) = measured(scenario, "flow.F.protocol=mptcp", 'warmup="1 s"')["flows"]
+    event = '[[event]]\nat = "300 ms"\nflow = "F"\nset = { backup = ["two"] }\n'
+    Path(scenario).write_text(SCENARIO.replace('"tcp"', '"mptcp"') + event, encoding="utf-8")
+    (flow,) = measured(scenario)["flows"]
     rates = {path["links"][0]: path["throughput_bps"] for path in flow["paths"]}
     assert rates.get("two", 0.0) < 0.05 * rates["one"]
 
