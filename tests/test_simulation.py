@@ -120,7 +120,7 @@ def test_invalid_time_is_refused(scenario: anabranch.Scenario, time_s: object) -
     [
         ("wln", {"state": "down"}, 'the order: there is no link "wln"; did you mean "wlan"?'),
         ("wlan", {"rat": "5 Mbit/s"}, 'unknown key "rat" in set of the order; did you mean "rate"?'),
-        ("wlan", {}, "set of the order changes nothing; give at least one of state, rate, delay, jitter, loss, queue"),
+        ("wlan", {}, "set of the order changes nothing; give at least one of state, address, rate, delay"),
         ("wlan", {"rate": float("nan")}, "changes must be a table of texts, numbers and tables"),
     ],
 )

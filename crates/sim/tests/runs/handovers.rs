@@ -263,13 +263,14 @@ impl Journey {
     }
 }
 
-/// The simulator checks each delivered byte; here, that the connection ends and all of them arrive.
+/// The simulator checks each delivered byte; here, that all of them arrive. An event may interrupt the end of the
+/// connection after that.
 fn check(journeys: u32) {
     let config = Config { cases: journeys, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);
     let checked = runner.run(&journey(), |journey| {
         let flow = flow(&journey.text());
-        prop_assert_eq!(flow.state.as_str(), "closed", "{}", journey.text());
+        prop_assert!(flow.completion_s.is_some(), "{}: {}", flow.state, journey.text());
         prop_assert_eq!(flow.delivered_bytes, 10_000_000, "{}", journey.text());
         Ok(())
     });

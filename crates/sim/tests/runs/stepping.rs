@@ -276,7 +276,7 @@ fn invalid_orders_are_refused() {
         ),
         (
             r#"{"link": "wlan", "set": {}}"#,
-            "set of the order changes nothing; give at least one of state, rate, delay, jitter, loss, queue",
+            "set of the order changes nothing; give at least one of state, address, rate, delay, jitter, loss, queue",
         ),
         (
             r#"{"link": "wlan", "set": {"rate": 5}}"#,
