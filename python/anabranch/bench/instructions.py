@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch._core.simulator import Document, Request, build_kind, native_file
+from anabranch._core.simulator import Request, build_kind, native_file
 from anabranch.bench.callgrind import Profile, read
 from anabranch.bench.measure import carried, many_flows, scenarios
 from anabranch.errors import InputError, RunFailed, not_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from anabranch._core.document import Document
 
 FORMAT = 1
 """Version of the file with stored counts."""
