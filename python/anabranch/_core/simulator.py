@@ -139,11 +139,25 @@ def stepper(request: Request) -> _native.Stepper:
         )
 
 
-class NativeErrors:
-    """Context that converts exceptions of the native module; a class, since a generator would cost microseconds."""
+class InputErrors:
+    """Context that converts mistakes from the native module; a class, since a generator would cost microseconds."""
 
     def __enter__(self) -> None:
         """Do nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Convert the exception, if it is a mistake of the caller.
+
+        Raises:
+            InputError: For an error of the caller.
+
+        """
+        if isinstance(error, _native.InputError):
+            raise translated(error) from None
+
+
+class NativeErrors(InputErrors):
+    """Context that converts exceptions of runs in the native module."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         """Convert the exception, if there is one.
@@ -153,8 +167,7 @@ class NativeErrors:
             RunFailed: For a full disk.
 
         """
-        if isinstance(error, _native.InputError):
-            raise translated(error) from None
+        super().__exit__(kind, error, trace)
         # An error with a number comes from a callback.
         if isinstance(error, OSError) and error.errno is None:
             raise RunFailed(str(error)) from None
