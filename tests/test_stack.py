@@ -27,7 +27,7 @@ PAGE = ROOT / "docs/how-to/python-stack.md"
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the stack needs Linux")
 
 LIMIT_S = 60
-"""A test that takes longer fails instead of waiting for ever."""
+"""Longest time to wait for an answer."""
 
 
 def addresses(test: int, end: int) -> list[str]:

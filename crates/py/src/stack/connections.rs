@@ -81,7 +81,7 @@ impl Listener {
     }
 }
 
-/// The calls that streams and associations have in common. PyO3 permits one block of methods for each class.
+/// The calls that streams and associations have in common. A class has one block of methods.
 trait Connection: Send + Sync + 'static {
     fn id(&self) -> ConnectionId;
     fn addresses(&self) -> (Option<String>, Option<String>);

@@ -41,11 +41,11 @@ impl Stack {
         pcap: Option<PathBuf>,
     ) -> PyResult<Self> {
         let tuns = tuns.into_iter().map(values::interface).collect::<PyResult<_>>()?;
-        let udp = udp.iter().map(|text| address(text)).collect::<PyResult<Vec<_>>>()?;
+        let udp = udp.into_iter().map(|text| address(&text)).collect::<PyResult<Vec<_>>>()?;
         let has_udp = !udp.is_empty();
         let devices = Devices { tuns, udp, udp_port, mtu, pcap };
         let stack = py.detach(|| {
-            let network = devices.open().map_err(refused)?;
+            let network = devices.open().map_err(|error| refused(&error))?;
             anabranch_net::Stack::start(network, Limits::default())
                 .map_err(|error| PyOSError::new_err(format!("cannot start the stack: {error}")))
         })?;
@@ -70,7 +70,7 @@ impl Stack {
         protocol: Choice,
         peer_udp_port: u16,
     ) -> PyResult<Call> {
-        let remote: Vec<IpAddr> = remote.iter().map(|text| address(text)).collect::<PyResult<_>>()?;
+        let remote: Vec<IpAddr> = remote.into_iter().map(|text| address(&text)).collect::<PyResult<_>>()?;
         let protocol = protocol.protocol(self.udp_port, Some(peer_udp_port))?;
         if remote.is_empty() {
             return Err(mistake("the peer has no address; name at least one".to_owned()));

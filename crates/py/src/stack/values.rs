@@ -72,8 +72,8 @@ pub(super) fn interface((name, kernel, own, backup): (String, String, String, bo
 }
 
 /// The error for a device that the machine refuses.
-pub(super) fn refused(error: DevicesError) -> PyErr {
-    match &error {
+pub(super) fn refused(error: &DevicesError) -> PyErr {
+    match error {
         DevicesError::Capture(_, reason) => crate::run::not_written(error.to_string(), reason),
         DevicesError::Refused(sentence) => PyOSError::new_err(sentence.clone()),
     }
