@@ -165,6 +165,9 @@ impl Emulation {
         let running = emulator.start(clock, until);
         prefer(py, running.thread_id());
         let measuring = meter.start(clock);
+        for &thread in measuring.own_threads() {
+            prefer(py, thread);
+        }
         let mut interrupted = begun_callback.call1((zero_s(clock),)).map(drop);
         while interrupted.is_ok() && measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over()
         {

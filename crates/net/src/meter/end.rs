@@ -230,6 +230,6 @@ impl End {
 }
 
 /// Lets the calling thread's sleeps end in time; by default they may end 50 µs late.
-pub fn prefer_exact_sleeps() {
+fn prefer_exact_sleeps() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }

@@ -1,13 +1,13 @@
 //! Ends of flows on Anabranch's own stack: those of a host share an engine and its thread.
 
-use super::end::{End, prefer_exact_sleeps};
+use super::end::End;
 use super::flow::{ACCEPTS, CONNECTS, OwnEnd};
 use super::record::State;
 use super::samples::Reports;
 use super::source::Source;
 use super::span::MAX_SLEEP;
 use super::speaker::SharedApplication;
-use crate::clock::Clock;
+use crate::clock::{Clock, prefer_this_thread};
 use crate::emulator::StackDevice;
 use crate::engine::{Acceptor, Application, Engine};
 use crate::namespace::Namespace;
@@ -58,7 +58,7 @@ impl OwnHost {
     /// If the system refuses an operation.
     pub fn run(self, clock: Clock, reports: &Arc<Reports>) -> io::Result<Clients> {
         self.namespace.enter()?;
-        prefer_exact_sleeps();
+        prefer_this_thread();
         let mut network = Network::new(clock);
         for (device, address) in self.devices {
             network.add(device, &[address]);

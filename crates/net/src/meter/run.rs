@@ -147,14 +147,20 @@ impl Meter {
             let accepts = socket.map(|socket| std::thread::spawn(move || Ok(there.accept(socket))));
             ends.push([connects, accepts]);
         }
+        let (tell, ids) = std::sync::mpsc::channel();
         let own = own_hosts(own, devices).into_iter().map(|host| {
-            let reports = Arc::clone(&reports);
-            std::thread::spawn(move || host.run(clock, &reports))
+            let (reports, tell) = (Arc::clone(&reports), tell.clone());
+            std::thread::spawn(move || {
+                // The starting thread waits for this message.
+                let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+                host.run(clock, &reports)
+            })
         });
-        let own = own.collect();
+        let own: Vec<_> = own.collect();
+        let own_threads = ids.iter().take(own.len()).collect();
         let (during, watched) = (Arc::clone(&span), Arc::clone(&scenario));
         let watcher = std::thread::spawn(move || sampler.run(&watched, &during));
-        Measuring { scenario, span, flows, records, ends, own, watcher }
+        Measuring { scenario, span, flows, records, ends, own, own_threads, watcher }
     }
 }
 
@@ -199,10 +205,17 @@ pub struct Measuring {
     ends: Vec<[Option<JoinHandle<io::Result<FinishedEnd>>>; 2]>,
     /// The hosts with own stacks.
     own: Vec<JoinHandle<io::Result<Clients>>>,
+    own_threads: Vec<i32>,
     watcher: JoinHandle<io::Result<Vec<FlowSamples>>>,
 }
 
 impl Measuring {
+    /// The numbers of the threads of own stacks, for setting their priority: the kernel's stack runs in the thread of the
+    /// emulator.
+    pub fn own_threads(&self) -> &[i32] {
+        &self.own_threads
+    }
+
     /// The completed share of the run, 0 to 1.
     pub fn share(&self) -> f64 {
         (self.span.now().as_secs_f64() / self.span.until.as_secs_f64()).min(1.0)
