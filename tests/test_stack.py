@@ -217,6 +217,7 @@ MISTAKES: list[tuple[str, Callable[[Stack, Association], object]]] = [
     ("the peer has no address; name at least one", lambda host, _: host.associate([], 9)),
     ('setting "congestion": ', lambda host, _: host.listen(9, settings={"congestion": "rno"})),
     ('setting "streams" must be a text, a number or', lambda host, _: host.listen(9, settings={"streams": [1]})),  # type: ignore[dict-item]
+    ("the key of a setting must be a text, not 5", lambda host, _: host.listen(9, settings={5: "x"})),  # type: ignore[dict-item]
     ("a message needs at least one byte", lambda _, here: here.send(b"")),
     ("stream must be a whole number from 0 to 65535", lambda _, here: here.send(b"x", stream=-1)),
     ("lifetime_s, retransmissions and priority exclude", lambda _, here: here.send(b"x", lifetime_s=1, priority=1)),

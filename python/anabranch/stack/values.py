@@ -201,6 +201,8 @@ def _choice(protocol: str, settings: Mapping[str, Setting] | None) -> tuple[str,
 
 
 def _text(key: str, value: Any) -> str:
+    if not isinstance(key, str):
+        raise InputError(f"the key of a setting must be a text, not {key!r}")
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str | int | float):
