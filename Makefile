@@ -20,7 +20,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format clean
+.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy page
@@ -132,6 +132,10 @@ test-rust-whole:
 # Tests of this machine go one after another, and the others beside them.
 test-python: build
 	$(MAKE) --jobs=3 --output-sync=target test-of-machine test-of-code-1 test-of-code-2
+
+## interop: run all cases with other stacks, as root, and write docs/lab-notes/interoperation.md
+interop: build
+	$(BIN)/python tests/interop.py
 
 test-of-machine: build
 	$(BIN)/pytest -m machine

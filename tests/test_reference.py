@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import anabranch
+import anabranch.stack.aio
 import anabranch.study
 
 PAGE = Path(__file__).parent.parent / "docs/reference/python.md"
 PUBLIC = {
     f"{module.__name__}.{name}": getattr(module, name)
-    for module in (anabranch, anabranch.study)
+    for module in (anabranch, anabranch.study, anabranch.stack, anabranch.stack.aio)
     for name in module.__all__
     if name != "Analysis"
 }
@@ -31,7 +32,8 @@ FUNCTIONS = {name: found for name, found in PUBLIC.items() if inspect.isfunction
 
 def test_reference_names_every_public_name() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert [name for name in anabranch.__all__ if name != "__version__" and f"`{name}`" not in text] == []
+    names = [*anabranch.__all__, *anabranch.stack.__all__]
+    assert [name for name in names if name != "__version__" and f"`{name}`" not in text] == []
 
 
 def test_modules_of_the_reference_can_be_imported() -> None:

@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::error::Error;
+use anabranch_net::{Devices, Interface};
 use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 use anabranch_settings::suggest::remedy;
 use anabranch_settings::text::quoted;
@@ -48,12 +49,6 @@ const VALUED: [&str; 9] =
     ["--tun", "--udp", "--protocol", "--set", "--udp-port", "--peer-udp-port", "--mtu", "--output", "--pcap"];
 const FLAGS: [&str; 2] = ["--json", "--quiet"];
 
-/// Standard port of SCTP in UDP (RFC 6951 §5.1).
-const ENCAPSULATION_PORT: u16 = 9899;
-/// MTU of Ethernet, and the least one of IPv6 (RFC 8200 §5), bytes.
-const MTU: u16 = 1500;
-const MIN_MTU: u16 = 1280;
-
 /// The other end of a connection: its addresses and its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -83,29 +78,14 @@ pub enum Command {
     Http { folder: PathBuf, port: u16 },
 }
 
-/// A TUN interface.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tun {
-    pub name: String,
-    /// The kernel's address, and the length of its prefix in bits.
-    pub kernel: (IpAddr, u8),
-    /// The address of this stack.
-    pub own: IpAddr,
-    pub backup: bool,
-}
-
 /// All arguments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arguments {
     pub command: Command,
-    pub tuns: Vec<Tun>,
-    pub udp: Vec<IpAddr>,
-    pub udp_port: u16,
+    pub devices: Devices,
     pub peer_udp_port: u16,
-    pub mtu: u16,
     pub protocol: Protocols,
     pub settings: Vec<(String, String)>,
-    pub pcap: Option<PathBuf>,
     pub json: bool,
     pub quiet: bool,
 }
@@ -199,15 +179,17 @@ impl Arguments {
         };
         let read = Self {
             command: command(&words)?,
-            udp_port: words.number("--udp-port", ENCAPSULATION_PORT, 1)?,
-            peer_udp_port: words.number("--peer-udp-port", ENCAPSULATION_PORT, 1)?,
-            mtu: words.number("--mtu", MTU, MIN_MTU)?,
+            peer_udp_port: words.number("--peer-udp-port", Devices::UDP_PORT, 1)?,
             settings: words.all("--set").map(setting).collect::<Result<_, _>>()?,
-            pcap: words.one("--pcap")?.map(PathBuf::from),
             json: words.flags.contains(&"--json"),
             quiet: words.flags.contains(&"--quiet"),
-            tuns,
-            udp,
+            devices: Devices {
+                tuns,
+                udp,
+                udp_port: words.number("--udp-port", Devices::UDP_PORT, 1)?,
+                mtu: words.number("--mtu", Devices::MTU, Devices::MIN_MTU)?,
+                pcap: words.one("--pcap")?.map(PathBuf::from),
+            },
             protocol,
         };
         read.check()?;
@@ -360,31 +342,22 @@ fn bracketed(text: &str) -> Option<IpAddr> {
     }
 }
 
-fn tun(text: &str) -> Result<Tun, Error> {
-    let wrong = || {
+fn tun(text: &str) -> Result<Interface, Error> {
+    let read = || {
+        let mut parts = text.split(',');
+        let read = Interface::parse(parts.next()?, parts.next()?, parts.next()?)?;
+        match (parts.next(), parts.next()) {
+            (None, _) => Some(read),
+            (Some("backup"), None) => Some(Interface { backup: true, ..read }),
+            _ => None,
+        }
+    };
+    read().ok_or_else(|| {
         Error::Input(format!(
             "--tun is {}; write NAME,ADDRESS/PREFIX,OWN, for example tun0,10.0.1.1/24,10.0.1.2",
             quoted(text)
         ))
-    };
-    let mut parts = text.split(',');
-    let (Some(name), Some(kernel), Some(own)) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(wrong());
-    };
-    let backup = match (parts.next(), parts.next()) {
-        (None, _) => false,
-        (Some("backup"), None) => true,
-        _ => return Err(wrong()),
-    };
-    let (kernel, prefix) = kernel.split_once('/').ok_or_else(wrong)?;
-    let kernel: IpAddr = kernel.parse().map_err(|_| wrong())?;
-    let (own, prefix): (IpAddr, u8) =
-        (own.parse().map_err(|_| wrong())?, prefix.parse().map_err(|_| wrong())?);
-    let bits = if kernel.is_ipv4() { 32 } else { 128 };
-    if name.is_empty() || own.is_ipv4() != kernel.is_ipv4() || prefix > bits || own == kernel {
-        return Err(wrong());
-    }
-    Ok(Tun { name: name.to_owned(), kernel: (kernel, prefix), own, backup })
+    })
 }
 
 #[cfg(test)]
@@ -406,9 +379,12 @@ mod tests {
         let read = read(text).expect("valid");
         let target = Target { addresses: vec![[10, 0, 1, 1].into()], port: 7 };
         assert_eq!(read.command, Command::Send { file: "file".into(), target });
-        assert_eq!((read.protocol, read.json, read.quiet, read.mtu), (Protocols::MPTCP, true, false, 1500));
+        assert_eq!(
+            (read.protocol, read.json, read.quiet, read.devices.mtu),
+            (Protocols::MPTCP, true, false, 1500)
+        );
         assert_eq!(read.settings, [("congestion".to_owned(), "olia".to_owned())]);
-        let second = &read.tuns[1];
+        let second = &read.devices.tuns[1];
         assert_eq!(
             (second.kernel, second.own, second.backup),
             (([10, 0, 2, 1].into(), 24), [10, 0, 2, 2].into(), true)

@@ -1,8 +1,6 @@
 //! Events and counters for the caller: JSON lines, or sentences and a table.
 
 use crate::table;
-use anabranch_base::time::Duration;
-use anabranch_endpoint::PathReport;
 use anabranch_net::ConnectionReport;
 use serde_json::{Value, json};
 use std::io::{IsTerminal as _, Write as _};
@@ -49,7 +47,7 @@ impl Output {
     pub fn counters(&self, connections: &[ConnectionReport]) {
         if self.json {
             print_line(
-                &json!({ "event": "paths", "connections": connections.iter().map(connection).collect::<Vec<_>>() }),
+                &json!({ "event": "paths", "connections": connections.iter().map(ConnectionReport::to_json).collect::<Vec<_>>() }),
             );
         } else {
             let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,33 +60,4 @@ fn print_line(value: &Value) {
     // A caller that has closed its end wants no lines.
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{value}").and_then(|()| out.flush());
-}
-
-/// State and counters of a connection.
-pub fn connection(connection: &ConnectionReport) -> Value {
-    let report = &connection.report;
-    json!({
-        "written_bytes": report.written,
-        "acknowledged_bytes": report.written - report.send_buffer,
-        "delivered_bytes": report.delivered,
-        "fallback": report.fallback,
-        "paths": report.paths.iter().map(path).collect::<Vec<_>>(),
-    })
-}
-
-fn path(path: &PathReport) -> Value {
-    let counters = path.counters;
-    json!({
-        "local": path.local.to_string(),
-        "remote": path.remote.to_string(),
-        "usable": path.usable,
-        "backup": path.backup,
-        "cwnd_bytes": path.cwnd,
-        "outstanding_bytes": path.outstanding,
-        "srtt_s": path.srtt.map(Duration::as_secs_f64),
-        "sent_bytes": counters.bytes_sent,
-        "received_bytes": counters.bytes_received,
-        "retransmissions": counters.fast_retransmissions + counters.timeout_retransmissions,
-        "timeouts": counters.timeouts,
-    })
 }

@@ -3,7 +3,7 @@
 use crate::arguments::{Arguments, Target};
 use crate::channel::Channel;
 use crate::error::{DELIVERED, Error, FAILED, INTERRUPTED};
-use crate::output::{self, INTERVAL, Output};
+use crate::output::{INTERVAL, Output};
 use crate::setup;
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
 use anabranch_net::{AssociationStream, ConnectionReport, Listener, Stack, Stop, WriteEnd};
@@ -156,7 +156,7 @@ impl Session {
             report.written - report.send_buffer,
             report.delivered
         );
-        let mut fields = output::connection(&ConnectionReport { id: channel.id(), report });
+        let mut fields = ConnectionReport { id: channel.id(), report }.to_json();
         fields["whole"] = json!(ending.is_ok());
         fields["reason"] = json!(state);
         self.output.event("ended", &sentence, fields);

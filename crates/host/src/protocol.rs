@@ -4,6 +4,7 @@ use crate::udp::Udp;
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_endpoint::{Ends, Secrets};
 use anabranch_sctp as sctp;
+use anabranch_settings::protocol::Protocol as Settings;
 use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::sctp as wire_sctp;
 use anabranch_wire::tcp::Segment;
@@ -32,6 +33,17 @@ pub enum Protocol {
     Sctp(Box<sctp::Config>),
     /// UDP, connected.
     Udp,
+}
+
+impl From<Settings> for Protocol {
+    fn from(settings: Settings) -> Self {
+        match settings {
+            Settings::Tcp(config) => Self::Tcp(config),
+            Settings::Mptcp(config) => Self::Mptcp(config),
+            Settings::Sctp(config) => Self::Sctp(config),
+            Settings::Udp => Self::Udp,
+        }
+    }
 }
 
 impl Protocol {

@@ -2,7 +2,7 @@
 
 use crate::network::Network;
 use anabranch_base::time::Time;
-use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Report, Secrets, Socket};
+use anabranch_endpoint::{Bytes, Endpoint, Ends, Event, Placement, Report, Secrets, Socket};
 use anabranch_host::{ConnectionId, Host, HostDriver, HostError, Limits, Listening, Protocol, Transport};
 use anabranch_wire::{Buffer, Packet};
 use core::net::IpAddr;
@@ -114,6 +114,22 @@ impl Engine {
         application: impl Application + 'static,
     ) -> Result<ConnectionId, HostError> {
         let id = self.host.connect(self.network.now(), protocol, remote)?;
+        let application: Option<Box<dyn Application>> = Some(Box::new(application));
+        self.connections.insert(id, Connection { application, ..Connection::default() });
+        Ok(id)
+    }
+
+    /// As [`connect`](Self::connect), from these addresses.
+    ///
+    /// # Errors
+    /// As [`Host::connect_from`].
+    pub fn connect_from(
+        &mut self,
+        protocol: &Protocol,
+        ends: Ends,
+        application: impl Application + 'static,
+    ) -> Result<ConnectionId, HostError> {
+        let id = self.host.connect_from(self.network.now(), protocol, ends)?;
         let application: Option<Box<dyn Application>> = Some(Box::new(application));
         self.connections.insert(id, Connection { application, ..Connection::default() });
         Ok(id)

@@ -249,7 +249,12 @@ fn device_name(link: &str, interface: Interface) -> String {
 
 /// The largest packet that fits every link between two interfaces in both directions, if a route connects
 /// them.
-fn path_mtu(scenario: &Scenario, network: &mut Network, from: Interface, to: Interface) -> Option<u32> {
+pub(crate) fn path_mtu(
+    scenario: &Scenario,
+    network: &mut Network,
+    from: Interface,
+    to: Interface,
+) -> Option<u32> {
     network.route(from, to).and(network.route(to, from))?;
     let mut ways = network.hops(from, to);
     ways.extend(network.hops(to, from));

@@ -98,6 +98,7 @@ mod carrier;
 mod clock;
 pub mod counters;
 mod device;
+mod devices;
 pub mod emulator;
 mod engine;
 pub mod layout;
@@ -114,13 +115,14 @@ pub mod user;
 
 pub use clock::Clock;
 pub use device::{Attachment, Device, Fill};
+pub use devices::{Devices, DevicesError, Interface};
 pub use engine::{Acceptor, Application, Engine};
 pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::Network;
 pub use secrets::secrets;
 pub use stack::{
-    Association, AssociationStream, ConnectionReport, Error, Listener, Message, Received, Stack, Stop,
+    Association, AssociationStream, ConnectionReport, Error, Listener, Message, Queue, Received, Stack, Stop,
     Stopped, Stream, WriteEnd,
 };
 pub use tun::Tun;

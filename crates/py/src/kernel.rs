@@ -148,13 +148,16 @@ impl Emulation {
         begun_callback: &Bound<'_, PyAny>,
         progress_callback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
-        let emulator = self
+        let mut emulator = self
             .emulator
             .take()
             .ok_or_else(|| PyRuntimeError::new_err("the emulation was started before"))?;
         let machine = Machine::before(sysctls, differences);
         let settings = meter::Settings { trace: self.trace.clone() };
-        let meter = Meter::new(Arc::clone(&self.scenario), self.scenario.seed, &self.namespaces, &settings)
+        let own =
+            meter::own_ends(&self.scenario).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        let settings = (&settings, emulator.attach_stacks(own)?);
+        let meter = Meter::new(Arc::clone(&self.scenario), self.scenario.seed, &self.namespaces, settings)
             .map_err(failure)?;
         let counters = Counters::before(&self.namespaces)?;
         let (watch, clock) = (Stopwatch::start(), Clock::new());
@@ -162,6 +165,9 @@ impl Emulation {
         let running = emulator.start(clock, until);
         prefer(py, running.thread_id());
         let measuring = meter.start(clock);
+        for &thread in measuring.own_threads() {
+            prefer(py, thread);
+        }
         let mut interrupted = begun_callback.call1((zero_s(clock),)).map(drop);
         while interrupted.is_ok() && measuring.share() < 1.0 && !measuring.has_failed() && !running.is_over()
         {

@@ -1,6 +1,6 @@
 //! The Python module `anabranch._native`: the simulator and, on Linux, the emulator and the traffic over the
-//! kernel's sockets, as a few functions with plain values as arguments and results. Decisions are
-//! above it, in Python, or below it, in `sim` and `net`.
+//! kernel's sockets, as a few functions with plain values as arguments and results, and the stack of user space as handles.
+//! Decisions are above it, in Python, or below it, in `sim` and `net`.
 
 mod capture;
 mod errors;
@@ -11,6 +11,8 @@ mod meter;
 #[cfg(target_os = "linux")]
 mod priority;
 mod run;
+#[cfg(target_os = "linux")]
+mod stack;
 mod stepping;
 mod stopwatch;
 
@@ -30,6 +32,9 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::meter::{MeterServer, meter_port, meter_run};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::stack::{Association, Call, Calls, Listener, Stack, Stream};
     #[pymodule_export]
     use super::stepping::Stepper;
     #[pymodule_export]

@@ -3,11 +3,11 @@
 
 use super::choices::{
     ADDRESSES, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES,
-    STATES, word,
+    STACKS, STATES, word,
 };
 use super::model::{
     Change, Event, Flow, FlowChange, FlowEvent, Host, Link, LinkDelay, LinkEvent, LinkModel, LinkRate, Loss,
-    MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace, Router, Scenario, Scope, Subject,
+    MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace, Router, Scenario, Scope, Stack, Subject,
     Workload,
 };
 use super::quantity::PACKETS;
@@ -222,9 +222,23 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
     entries.extend(flow.stop.map(|stop| ("stop", moment(stop))));
     entries.push(("direction", text(word(FLOW_DIRECTIONS, &flow.direction))));
     entries.push(("workload", workload(&flow.workload)));
+    entries.extend(stacks(flow).map(|stacks| ("stack", stacks)));
     entries.extend(flow.mtu.map(|mtu| ("mtu", mtu.into())));
     entries.extend(settings(flow, links));
     entries
+}
+
+/// The stacks of a flow that has other ones than the world's.
+fn stacks(flow: &Flow) -> Option<Written> {
+    let word = |stack: Stack| text(word(STACKS, &stack));
+    match flow.stacks {
+        [None, None] => None,
+        [Some(from), Some(to)] if from == to => Some(word(from)),
+        [from, to] => {
+            let ends = [("from", from), ("to", to)].into_iter();
+            Some(Table(ends.filter_map(|(end, stack)| Some((end, word(stack?)))).collect()))
+        }
+    }
 }
 
 /// The settings of the protocol, and the keys of this crate among them.

@@ -1,6 +1,6 @@
 //! Words of scenarios for networks and workloads, each with the value that it stands for.
 
-use super::model::{Directions, IpVersion, Scope};
+use super::model::{Directions, IpVersion, Scope, Stack};
 pub(super) use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 pub(super) use anabranch_settings::words::{
     Choice, Named, choices, congestion, named, path_managers, pick, schedulers, word,
@@ -51,6 +51,11 @@ pub(super) static FLOW_DIRECTIONS: &[Named<Directions>] = &[
         Directions::Reverse,
     ),
     named("both", "both ways at once, with the same workload at both hosts", Directions::Both),
+];
+
+pub(super) static STACKS: &[Named<Stack>] = &[
+    named("user", "Anabranch's own stack, as in the simulator", Stack::User),
+    named("kernel", "the machine's kernel", Stack::Kernel),
 ];
 
 /// Whether lengths are drawn from an exponential distribution.

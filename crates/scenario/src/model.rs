@@ -337,6 +337,15 @@ pub enum Directions {
     Reverse,
 }
 
+/// An implementation of protocols. The simulator has one only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// Anabranch's own.
+    User,
+    /// The machine's kernel.
+    Kernel,
+}
+
 /// A flow between two hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
@@ -359,6 +368,8 @@ pub struct Flow {
     pub initial_path: Vec<usize>,
     /// Indices of links whose addresses are backups for Multipath TCP.
     pub backup: Vec<usize>,
+    /// The stacks of the `from` host and of the other end of its connection; `None` for the world's.
+    pub stacks: [Option<Stack>; 2],
     /// Messages of SCTP are delivered in order.
     pub ordered: bool,
     /// When it starts.

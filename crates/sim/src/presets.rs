@@ -53,6 +53,7 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
         mtu: None,
         initial_path: Vec::new(),
         backup: Vec::new(),
+        stacks: [None; 2],
         ordered: false,
         start: Time::ZERO,
         start_spread: Duration::ZERO,

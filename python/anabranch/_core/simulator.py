@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anabranch import _native
+from anabranch._core.stacks import stacks
 from anabranch.errors import InputError, RunFailed
 
 if TYPE_CHECKING:
@@ -91,14 +92,19 @@ def check_real_time(request: Request) -> None:
     """Check that a scenario can run in user space.
 
     Raises:
-        InputError: If the scenario is not valid, the system is not Linux, or the request checks packets.
+        InputError: If the scenario is not valid or needs the kernel, on systems other than Linux, or with `check_wire`.
 
     """
     if not sys.platform.startswith("linux"):
         raise InputError("runs in the world user need Linux; choose --world sim")
     if request.check_wire:
         raise InputError("a run in the world user encodes and parses every packet anyway; omit --check-wire")
-    validate(request)
+    for flow in canonical(request)["flow"]:
+        if "kernel" in stacks(flow, "user"):
+            raise InputError(
+                f'flow "{flow["name"]}": the world user has no kernel stack; remove stack, or use --world kernel',
+                request.file,
+            )
 
 
 def _run(request: Request, progress: Callable[[float], None] | None, *, real_time: bool) -> Document:
@@ -139,11 +145,25 @@ def stepper(request: Request) -> _native.Stepper:
         )
 
 
-class NativeErrors:
-    """Context that converts exceptions of the native module; a class, since a generator would cost microseconds."""
+class InputErrors:
+    """Context that converts mistakes from the native module; a class, since a generator would cost microseconds."""
 
     def __enter__(self) -> None:
         """Do nothing."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        """Convert the exception, if it is a mistake of the caller.
+
+        Raises:
+            InputError: For an error of the caller.
+
+        """
+        if isinstance(error, _native.InputError):
+            raise translated(error) from None
+
+
+class NativeErrors(InputErrors):
+    """Context that converts exceptions of runs in the native module."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         """Convert the exception, if there is one.
@@ -153,8 +173,7 @@ class NativeErrors:
             RunFailed: For a full disk.
 
         """
-        if isinstance(error, _native.InputError):
-            raise translated(error) from None
+        super().__exit__(kind, error, trace)
         # An error with a number comes from a callback.
         if isinstance(error, OSError) and error.errno is None:
             raise RunFailed(str(error)) from None

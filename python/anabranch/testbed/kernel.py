@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anabranch._core.stacks import kernel_writes, stacks
 from anabranch.errors import InputError
 from anabranch.logs import logger
 from anabranch.testbed import loader, rootless
@@ -68,16 +69,26 @@ class Kernel:
                 raise InputError(f'flow "{flow["name"]}": {problem}')
 
     def _problem(self, flow: Mapping[str, Any]) -> str | None:
-        protocol, control = flow["protocol"], flow.get("congestion")
+        ends = stacks(flow, "kernel")
+        if "user" in ends and "through" in flow:
+            return "a flow through a proxy needs the kernel's stack at both ends; remove stack"
+        return self._kernel_problem(flow) if "kernel" in ends else None
+
+    def _kernel_problem(self, flow: Mapping[str, Any]) -> str | None:
+        protocol = flow["protocol"]
         if protocol in {"sctp", "cmt-sctp"}:
             return f"the kernel's world has no {protocol}; use tcp, mptcp or udp, or --world sim"
-        if protocol == "udp":
-            return None
+        if protocol == "mptcp" and not self.mptcp:
+            return "this kernel has no Multipath TCP; use Linux 5.6 or newer with CONFIG_MPTCP, or --world sim"
+        return self._sender_problem(flow) if protocol != "udp" and kernel_writes(flow) else None
+
+    def _sender_problem(self, flow: Mapping[str, Any]) -> str | None:
+        control = str(flow["congestion"])
         if control == "ledbat":
             return "Linux has no congestion control ledbat; use --world sim or --world user"
-        if loader.kernel_name(str(control)) not in self.controls and not self._can_load(str(control)):
-            return self._control_missing(str(control))
-        return self._multipath_problem(flow) if protocol == "mptcp" else None
+        if loader.kernel_name(control) not in self.controls and not self._can_load(control):
+            return self._control_missing(control)
+        return self._multipath_problem(flow) if flow["protocol"] == "mptcp" else None
 
     def carried(self, flows: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The flows that this kernel can carry."""
@@ -85,7 +96,8 @@ class Kernel:
 
     def loaded_for(self, flows: list[Mapping[str, Any]]) -> list[str]:
         """The controls of these flows that a testbed can load."""
-        wanted = dict.fromkeys(str(flow["congestion"]) for flow in flows if flow.get("congestion"))
+        writing = [flow for flow in flows if flow.get("congestion") and kernel_writes(flow)]
+        wanted = dict.fromkeys(str(flow["congestion"]) for flow in writing)
         return [name for name in wanted if self._can_load(name)]
 
     def _can_load(self, control: str) -> bool:
@@ -103,8 +115,6 @@ class Kernel:
         return f"{has}; choose one of these, load the module tcp_{control} if there is one, or use --world sim"
 
     def _multipath_problem(self, flow: Mapping[str, Any]) -> str | None:
-        if not self.mptcp:
-            return "this kernel has no Multipath TCP; use Linux 5.6 or newer with CONFIG_MPTCP, or --world sim"
         if flow.get("syn_retransmission", "single") != "single":
             return (
                 "the kernel retransmits a SYN over the same address pair only; "
@@ -132,7 +142,7 @@ def differences(flows: list[Mapping[str, Any]]) -> list[str]:
 
 
 def _differences(flow: Mapping[str, Any]) -> Iterator[str]:
-    if flow["protocol"] == "udp":
+    if flow["protocol"] == "udp" or not kernel_writes(flow):
         return
     if flow["recovery"] == "sack":
         yield "In recovery the kernel reduces the window in proportion to delivered data (PRR), not at once."

@@ -7,6 +7,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from anabranch._core.stacks import stacks
 from anabranch.errors import InputError
 from anabranch.testbed.kernel import SCHEDULERS
 
@@ -158,7 +159,8 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     """
     found = _without_flows(layout)
     for flow in layout["scenario"]["flow"]:
-        _flow(found, flow, layout)
+        if "kernel" in stacks(flow, "kernel"):
+            _flow(found, flow, layout)
     return found
 
 

@@ -59,7 +59,7 @@ fn mistakes_end_with_status_2_before_anything_runs() {
     assert_eq!(second.status.code(), Some(1));
     let text = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(
-        text.contains("cannot use UDP at 127.115.3.2:9899") && text.contains("choose another --udp-port"),
+        text.contains("cannot use UDP at 127.115.3.2:9899") && text.contains("choose another UDP port"),
         "{text}"
     );
 }

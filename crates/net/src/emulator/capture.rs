@@ -6,7 +6,6 @@ use anabranch_base::time::Time;
 use anabranch_netem::{DropCause, Interface};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::result::capture::{Capture, Mistake, Settings};
-use anabranch_wire::Checksum;
 use std::io;
 use std::path::PathBuf;
 
@@ -78,14 +77,7 @@ impl Tap {
         self.bytes.extend_from_slice(packet.bytes());
         // Kernels leave the checksum to the network card. A capture needs the finished checksum: its readers
         // would report the unfinished one as an error.
-        if let Some(unfinished) = packet.unfinished() {
-            let (start, at) =
-                (usize::from(unfinished.start), usize::from(unfinished.start + unfinished.offset));
-            let sum = self.bytes.get(start..).map(|bytes| Checksum::new().bytes(bytes).finish());
-            if let Some((sum, place)) = sum.zip(self.bytes.get_mut(at..at + 2)) {
-                place.copy_from_slice(&sum.to_be_bytes());
-            }
-        }
+        packet.finish_checksum(&mut self.bytes);
         self.failure = write(&mut self.capture, flow, &self.bytes).err();
     }
 }

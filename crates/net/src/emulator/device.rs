@@ -17,6 +17,8 @@ pub struct Port {
     device: SyncDevice,
     /// True if the kernel leaves checksums and the segmentation of long packets to this program.
     offloads: bool,
+    /// Index of the interface in its namespace.
+    index: u32,
 }
 
 impl Port {
@@ -29,13 +31,19 @@ impl Port {
     /// If the caller lacks the right to do so, without `/dev/net/tun`, if the name is taken, or if offloads are requested
     /// and the kernel has none.
     pub fn open(namespace: &Namespace, name: &str, mtu: u16, offloads: bool) -> io::Result<Self> {
-        let device = namespace.run(|| {
+        let (device, index) = namespace.run(|| {
             let builder = DeviceBuilder::new().name(name).mtu(mtu).enable(false);
             let device = builder.offload(offloads).build_sync()?;
             device.set_nonblocking(true)?;
-            Ok(device)
+            let index = device.if_index()?;
+            Ok((device, index))
         })?;
-        Ok(Self { device, offloads })
+        Ok(Self { device, offloads, index })
+    }
+
+    /// Index of the interface in its namespace.
+    pub const fn index(&self) -> u32 {
+        self.index
     }
 
     /// The file descriptor that becomes readable when a packet has arrived.

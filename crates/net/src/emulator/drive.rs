@@ -6,6 +6,7 @@ use super::lateness::Lateness;
 use super::network::{Arrived, EmulatedNetwork};
 use super::packet::RawPacket;
 use super::segments::Train;
+use super::stack_port::{FlowEnd, Receiver, StackDevice, StackPort};
 use crate::clock::{Clock, prefer_this_thread, timespec};
 use crate::namespace::Namespace;
 use anabranch_base::time::{Duration, Time};
@@ -93,6 +94,10 @@ pub struct Emulator {
     trains: Vec<(Time, Train)>,
     /// The port of each interface that belongs to a host.
     port_of: Vec<Option<usize>>,
+    /// The ports of own stacks, each with its interface.
+    stacks: Vec<(Interface, StackPort)>,
+    /// The port of the own stack at each interface.
+    stack_of: Vec<Option<usize>>,
     settings: Settings,
     lateness: Lateness,
     trace: Option<Trace>,
@@ -152,7 +157,9 @@ impl Emulator {
             attachments,
             trains,
             ports,
+            stack_of: vec![None; port_of.len()],
             port_of,
+            stacks: Vec::new(),
             settings,
             lateness,
             trace,
@@ -162,6 +169,25 @@ impl Emulator {
         };
         emulator.lost_before = emulator.lost();
         Ok(emulator)
+    }
+
+    /// Attaches own stacks to interfaces of hosts, for these ends of flows. Returns their devices, in the order of the
+    /// interfaces.
+    ///
+    /// # Errors
+    ///
+    /// If the process has no free descriptor.
+    pub fn attach_stacks(&mut self, ends: BTreeMap<u32, Vec<FlowEnd>>) -> io::Result<Vec<StackDevice>> {
+        let mut devices = Vec::with_capacity(ends.len());
+        for (interface, ends) in ends {
+            let interface = Interface(interface);
+            let Some(port) = self.port_of[interface.index()] else { continue };
+            let (stack, device) = StackPort::new(interface, self.ports[port].index(), ends)?;
+            self.stack_of[interface.index()] = Some(self.stacks.len());
+            self.stacks.push((interface, stack));
+            devices.push(device);
+        }
+        Ok(devices)
     }
 
     /// Runs in a separate thread until `until`, or until it is stopped.
@@ -207,6 +233,7 @@ impl Emulator {
             for port in self.wait(clock, until)? {
                 self.receive_from_host(port, clock, (last, &mut scratch))?;
             }
+            self.receive_from_stacks(clock, last)?;
         }
     }
 
@@ -236,6 +263,23 @@ impl Emulator {
         Ok(())
     }
 
+    /// Passes the output of own stacks to the network.
+    fn receive_from_stacks(&mut self, clock: Clock, last: Time) -> io::Result<()> {
+        for at in 0..self.stacks.len() {
+            let (from, stack) = &self.stacks[at];
+            let (from, packets) = (*from, stack.take());
+            if packets.is_empty() {
+                continue;
+            }
+            let now = clock.now().min(last);
+            self.process_events(clock, now)?;
+            for packet in packets {
+                self.network.send(now, from, packet);
+            }
+        }
+        Ok(())
+    }
+
     /// Processes events until `now`, and delivers arrivals.
     fn process_events(&mut self, clock: Clock, now: Time) -> io::Result<()> {
         if self.network.next_timeout().is_none_or(|due| due > now) {
@@ -249,6 +293,17 @@ impl Emulator {
                 continue;
             };
             self.lateness.add(at, clock.now());
+            if let Some(stack) = self.stack_of[to.index()] {
+                let (_, stack) = &self.stacks[stack];
+                let receiver = stack.receiver(&packet);
+                if receiver != Receiver::Kernel {
+                    stack.deliver(&packet);
+                }
+                if receiver == Receiver::Stack {
+                    self.network.recycle(packet.into_bytes());
+                    continue;
+                }
+            }
             self.add_to_train(port, at, packet)?;
         }
         self.arrived = arrived;
@@ -290,19 +345,20 @@ impl Emulator {
     fn wait(&self, clock: Clock, until: Time) -> io::Result<Vec<usize>> {
         let due = self.network.next_timeout().map_or(until, |due| due.min(until));
         let sleep = due.since(clock.now()).saturating_sub(self.settings.spin).min(MAX_SLEEP);
-        let mut fds: Vec<_> =
-            self.ports.iter().map(|port| PollFd::from_borrowed_fd(port.fd(), PollFlags::IN)).collect();
+        let stacks = self.stacks.iter().map(|(_, stack)| stack.fd());
+        let fds = self.ports.iter().map(Port::fd).chain(stacks);
+        let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&timespec(sleep))) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let ready = fds.iter().enumerate().filter(|(_, fd)| !fd.revents().is_empty());
-        let ready: Vec<_> = ready.map(|(port, _)| port).collect();
+        let mut ready: Vec<_> = (0..fds.len()).filter(|&port| !fds[port].revents().is_empty()).collect();
         if ready.is_empty() {
             while due.since(clock.now()) > Duration::ZERO && due.since(clock.now()) <= self.settings.spin {
                 core::hint::spin_loop();
             }
         }
+        ready.retain(|&port| port < self.ports.len());
         Ok(ready)
     }
 
@@ -333,7 +389,7 @@ impl Emulator {
             let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
             transmit_drops(&text.unwrap_or_default(), devices)
         });
-        lost.sum()
+        lost.sum::<u64>() + self.stacks.iter().map(|(_, stack)| stack.lost()).sum::<u64>()
     }
 }
 

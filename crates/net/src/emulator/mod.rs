@@ -12,9 +12,11 @@ mod lateness;
 mod network;
 mod packet;
 mod segments;
+mod stack_port;
 
 pub use capture::Tap;
 pub use drive::{Attachment, Emulator, OpenError, Outcome, Running, Settings};
 pub use lateness::{LATE, Lateness};
 pub use network::{Arrived, EmulatedNetwork};
 pub use packet::{RawPacket, Unfinished};
+pub use stack_port::{FlowEnd, StackDevice};

@@ -66,6 +66,16 @@ impl RawPacket {
         self.unfinished
     }
 
+    /// Finishes the checksum of `bytes`, a copy of this packet, if that is unfinished.
+    pub(super) fn finish_checksum(&self, bytes: &mut [u8]) {
+        let Some(Unfinished { start, offset }) = self.unfinished else { return };
+        let (start, at) = (usize::from(start), usize::from(start + offset));
+        let sum = bytes.get(start..).map(|covered| Checksum::new().bytes(covered).finish());
+        if let Some((sum, place)) = sum.zip(bytes.get_mut(at..at + 2)) {
+            place.copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+
     /// Changes the bytes, except the IP header at their beginning.
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut Vec<u8>)) {
         change(&mut self.bytes);

@@ -1,6 +1,6 @@
 //! An end of a flow: establishes its connection, and runs the application there.
 
-use super::flow::{Flow, Transport};
+use super::flow::{ACCEPTS, CONNECTS, Flow, Transport};
 use super::reader::Reader;
 use super::record::{Record, State, state_of};
 use super::socket;
@@ -13,11 +13,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-
-/// The connecting end.
-pub const CONNECTS: usize = 0;
-/// The listening end.
-pub const ACCEPTS: usize = 1;
 
 /// Maximum length of a PROXY protocol header in text, with the end of its line (proxy-protocol.txt of
 /// `HAProxy`, 2.1).
@@ -85,12 +80,12 @@ impl End {
     }
 
     /// The record of the flow's main data.
-    fn main(&self) -> &Record {
+    pub fn main(&self) -> &Record {
         &self.records[self.flow.source]
     }
 
     /// Sets the state in all records of the flow.
-    fn set_state(&self, state: State) {
+    pub fn set_state(&self, state: State) {
         self.records.iter().for_each(|record| record.set_state(state));
     }
 
@@ -108,7 +103,7 @@ impl End {
                 return false;
             }
         }
-        if let Err(sentence) = socket::check_congestion(socket, &self.flow) {
+        if let Err(sentence) = socket::check_congestion(socket, &self.flow, CONNECTS) {
             self.main().record_fault(sentence);
             return false;
         }
@@ -139,8 +134,8 @@ impl End {
         while !self.span.is_over() {
             match rustix::net::accept_with(socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(connection) => {
-                    let ready = socket::prepare(&connection, &self.flow)
-                        .and_then(|()| socket::check_congestion(&connection, &self.flow));
+                    let ready = socket::prepare(&connection, &self.flow, ACCEPTS)
+                        .and_then(|()| socket::check_congestion(&connection, &self.flow, ACCEPTS));
                     return match ready {
                         Ok(()) if self.flow.proxied && !self.remove_proxy_header(&connection) => continue,
                         Ok(()) => Some(connection),

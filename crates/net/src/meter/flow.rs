@@ -1,18 +1,28 @@
 //! A flow of a scenario on sockets.
 
-use crate::layout::{FIRST_PORT, port};
+use crate::emulator::FlowEnd;
+use crate::layout::{FIRST_PORT, path_mtu, port};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use anabranch_netem::Network;
+use anabranch_endpoint::Address;
+use anabranch_host as host;
+use anabranch_netem::network::BuildError;
+use anabranch_netem::{Interface, Network};
 use anabranch_scenario::Scenario;
-use anabranch_scenario::model::{self, Directions, MessageSize, Protocol, Workload};
+use anabranch_scenario::model::{self, Directions, MessageSize, Protocol, Stack, Workload};
 use anabranch_scenario::workload::Application;
 use anabranch_tcp::tcp;
 use core::fmt;
 use core::net::SocketAddr;
+use std::collections::BTreeMap;
 
 /// Longest UDP payload in IPv4, bytes.
 pub const MAX_DATAGRAM_BYTES: u64 = 65_507;
+
+/// The connecting end.
+pub const CONNECTS: usize = 0;
+/// The listening end.
+pub const ACCEPTS: usize = 1;
 
 /// Bytes of a datagram that contain its number and its time of creation.
 pub const DATAGRAM_HEADER: usize = 16;
@@ -59,6 +69,15 @@ impl Transport {
     }
 }
 
+/// An end of a flow on Anabranch's own stack.
+#[derive(Clone, Debug)]
+pub struct OwnEnd {
+    /// The protocol with its settings.
+    pub protocol: host::Protocol,
+    /// The addresses of the host; that of the first path is the first.
+    pub addresses: Vec<(Interface, Address)>,
+}
+
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct Flow {
@@ -84,12 +103,20 @@ pub struct Flow {
     pub source: usize,
     /// The writing applications, by end.
     pub applications: [Option<Application>; 2],
+    /// The ends on Anabranch's own stack; `None` for sockets of the kernel.
+    pub own: [Option<OwnEnd>; 2],
 }
 
 impl Flow {
     /// Type of the receiving host's sockets.
     pub const fn receiver_transport(&self) -> Transport {
         if self.proxied { Transport::Tcp } else { self.transport }
+    }
+
+    /// Whether the kernel's socket at an end needs the congestion control of the flow: not if it only receives from an own
+    /// stack.
+    pub fn needs_control(&self, end: usize) -> bool {
+        self.transport != Transport::Udp && (self.own[1 - end].is_none() || self.applications[end].is_some())
     }
 
     /// True if both ends have something to write.
@@ -112,7 +139,9 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             return Err(failed(format!("a run with the kernel's sockets has at most {most} flows")));
         }
         let transport = transport(declared).map_err(failed)?;
-        let [from, to] = scenario.first_pair(network, (index, declared));
+        let first = scenario.first_pair(network, (index, declared));
+        let own = [0, 1].map(|end| own_end(scenario, network, (index, end), first));
+        let [from, to] = first;
         let rng = rng.fork(&format!("flow.{}", declared.name));
         let source = usize::from(declared.direction == Directions::Reverse);
         // UDP sockets have the sizes of TCP.
@@ -130,9 +159,63 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             start: declared.drawn_start(&rng),
             source,
             applications: applications(declared, &rng, None),
+            own,
         })
     };
     scenario.flows.iter().enumerate().map(flow).collect()
+}
+
+/// The ends of flows on Anabranch's own stacks, by the number of the interface.
+///
+/// # Errors
+///
+/// If links and flows do not form a network.
+pub fn own_ends(scenario: &Scenario) -> Result<BTreeMap<u32, Vec<FlowEnd>>, BuildError> {
+    let network = scenario.network()?;
+    let mut ends: BTreeMap<u32, Vec<FlowEnd>> = BTreeMap::new();
+    for (index, flow) in scenario.flows.iter().enumerate() {
+        for end in [CONNECTS, ACCEPTS].into_iter().filter(|&end| flow.stacks[end] == Some(Stack::User)) {
+            for interface in network.interfaces(index, end) {
+                ends.entry(interface.0)
+                    .or_default()
+                    .push(FlowEnd { port: port(index), listens: end == ACCEPTS });
+            }
+        }
+    }
+    Ok(ends)
+}
+
+/// An end of a flow, if it is on an own stack; `first` are the interfaces of the first path.
+fn own_end(
+    scenario: &Scenario,
+    network: &mut Network,
+    (index, end): (usize, usize),
+    first: [Interface; 2],
+) -> Option<OwnEnd> {
+    let declared = &scenario.flows[index];
+    if declared.stacks[end] != Some(Stack::User) {
+        return None;
+    }
+    let [own, others] = [end, 1 - end].map(|end| network.interfaces(index, end).to_vec());
+    let address = |interface: Interface, network: &mut Network| {
+        let mtus = others.iter().filter_map(|&other| path_mtu(scenario, network, interface, other));
+        let mtu = mtus.chain(declared.mtu).min().unwrap_or(u16::MAX.into());
+        let backup = declared.backup.contains(&interface.link());
+        (interface, Address { ip: scenario.address(interface), mtu, backup })
+    };
+    let mut addresses: Vec<_> = own.iter().map(|&interface| address(interface, network)).collect();
+    addresses.sort_by_key(|(interface, _)| *interface != first[end]);
+    let mut protocol = host::Protocol::from(declared.protocol.clone());
+    if let host::Protocol::Mptcp(config) = &mut protocol
+        && end == CONNECTS
+    {
+        let routed: Vec<_> = network.connected_pairs(index).collect();
+        let pairs = own.iter().flat_map(|&from| others.iter().map(move |&to| (from, to)));
+        let missing = pairs.filter(|pair| !routed.contains(pair));
+        config.unroutable =
+            missing.map(|(from, to)| (scenario.address(from), scenario.address(to))).collect();
+    }
+    Some(OwnEnd { protocol, addresses })
 }
 
 /// The applications that write at each end of a flow, with the same messages at the same times as in a

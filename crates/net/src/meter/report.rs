@@ -2,7 +2,7 @@
 
 use super::flow::{Flow, Transport};
 use super::record::{State, TransferTally};
-use super::sampler::{FlowSamples, PathSamples};
+use super::samples::{FlowSamples, PathSamples};
 use anabranch_base::time::Time;
 use anabranch_endpoint::Limit;
 use anabranch_netem::Interface;

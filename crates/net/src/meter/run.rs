@@ -1,15 +1,19 @@
 //! A run: the ends of all flows and the sampler, in threads.
 
-use super::end::{ACCEPTS, CONNECTS, End, FinishedEnd};
-use super::flow::{Flow, FlowError, flows};
+use super::end::{End, FinishedEnd};
+use super::flow::{ACCEPTS, CONNECTS, Flow, FlowError, flows};
+use super::own::{Clients, OwnFlow, OwnHost};
 use super::record::Record;
 use super::report::{self, FlowRecords};
-use super::sampler::{FlowSamples, Sampler, Watched};
+use super::sampler::{Sampler, Watched};
+use super::samples::{FlowSamples, Reports};
 use super::socket;
 use super::span::Span;
 use crate::clock::Clock;
+use crate::emulator::StackDevice;
 use crate::namespace::Namespace;
 use anabranch_base::time::Time;
+use anabranch_endpoint::Address;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::measure::Deliveries;
 use anabranch_scenario::model::IpVersion;
@@ -60,12 +64,16 @@ pub struct Meter {
     flows: Vec<Flow>,
     /// Namespaces of the sending and of the receiving host of each flow.
     hosts: Vec<[Namespace; 2]>,
-    listening: Vec<OwnedFd>,
+    /// The listening sockets; `None` at own stacks.
+    listening: Vec<Option<OwnedFd>>,
+    /// Devices of own stacks.
+    devices: Vec<StackDevice>,
+    reports: Arc<Reports>,
     sampler: Sampler,
 }
 
 impl Meter {
-    /// Opens the listeners and the sampler.
+    /// Opens the listeners and the sampler. `devices` are those of the own stacks of [`own_ends`](super::own_ends).
     ///
     /// # Errors
     ///
@@ -78,7 +86,7 @@ impl Meter {
         scenario: Arc<Scenario>,
         seed: u64,
         namespaces: &BTreeMap<String, Namespace>,
-        settings: &Settings,
+        (settings, devices): (&Settings, Vec<StackDevice>),
     ) -> Result<Self, MeterError> {
         let mut network = scenario.network().map_err(|error| MeterError::System {
             what: "the network".to_owned(),
@@ -94,7 +102,9 @@ impl Meter {
         let mut watched = Vec::with_capacity(flows.len());
         for (flow, declared) in flows.iter().zip(&scenario.flows) {
             let pair = [&declared.from, &declared.to].map(|host| namespaces[host].clone());
-            listening.push(pair[1].run(|| socket::listening(flow)).map_err(|error| MeterError::System {
+            let open = || pair[ACCEPTS].run(|| socket::listening(flow));
+            let opened = flow.own[ACCEPTS].is_none().then(open).transpose();
+            listening.push(opened.map_err(|error| MeterError::System {
                 what: format!("the receiver of flow \"{}\"", declared.name),
                 error,
             })?);
@@ -104,34 +114,84 @@ impl Meter {
             watched.push(Watched { hosts, port: flow.remote.port(), source: flow.source });
         }
         let all: Vec<_> = namespaces.values().cloned().collect();
-        let sampler = Sampler::new(&all, watched, scenario.ip == IpVersion::V6, settings.trace.as_deref())
+        let (reports, ipv6) = (Reports::new(flows.len()), scenario.ip == IpVersion::V6);
+        let watched = (watched, Arc::clone(&reports));
+        let sampler = Sampler::new(&all, watched, ipv6, settings.trace.as_deref())
             .map_err(|(what, error)| MeterError::System { what, error })?;
-        Ok(Self { scenario, flows, hosts, listening, sampler })
+        Ok(Self { scenario, flows, hosts, listening, devices, reports, sampler })
     }
 
     /// Starts every flow by this clock.
     pub fn start(self, clock: Clock) -> Measuring {
-        let Self { scenario, flows, hosts, listening, sampler } = self;
+        let Self { scenario, flows, hosts, listening, devices, reports, sampler } = self;
         let (warmup, until) = (Time::ZERO + scenario.warmup, Time::ZERO + scenario.duration);
         let span = Arc::new(Span::new(clock, warmup, until));
-        let mut ends = Vec::new();
-        let mut records = Vec::new();
+        let (mut ends, mut records, mut own) = (Vec::new(), Vec::new(), Vec::new());
         let deliveries = Deliveries::new(scenario.outage(), scenario.event_times(), span.warmup);
-        for ((flow, [from, _]), socket) in flows.iter().zip(hosts).zip(listening) {
+        for (index, ((flow, namespaces), socket)) in flows.iter().zip(hosts).zip(listening).enumerate() {
             let each = [(); 2].map(|()| Arc::new(Record::new(span.warmup, deliveries.clone())));
             records.push(each.clone());
-            let there = End { flow: flow.clone(), records: each, span: Arc::clone(&span) };
-            let here = there.clone();
-            let connects = std::thread::spawn(move || {
-                from.enter()?;
-                Ok(here.connect())
+            let end = End { flow: flow.clone(), records: each, span: Arc::clone(&span) };
+            for side in [CONNECTS, ACCEPTS].into_iter().filter(|&side| flow.own[side].is_some()) {
+                let of = OwnFlow { index, side, end: end.clone() };
+                own.push((namespaces[side].clone(), of));
+            }
+            let [from, _] = namespaces;
+            let (here, there) = (end.clone(), end);
+            let connects = flow.own[CONNECTS].is_none().then(|| {
+                std::thread::spawn(move || {
+                    from.enter()?;
+                    Ok(here.connect())
+                })
             });
-            ends.push([connects, std::thread::spawn(move || Ok(there.accept(socket)))]);
+            let accepts = socket.map(|socket| std::thread::spawn(move || Ok(there.accept(socket))));
+            ends.push([connects, accepts]);
         }
+        let (tell, ids) = std::sync::mpsc::channel();
+        let own = own_hosts(own, devices).into_iter().map(|host| {
+            let (reports, tell) = (Arc::clone(&reports), tell.clone());
+            std::thread::spawn(move || {
+                // The starting thread waits for this message.
+                let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
+                host.run(clock, &reports)
+            })
+        });
+        let own: Vec<_> = own.collect();
+        let own_threads = ids.iter().take(own.len()).collect();
         let (during, watched) = (Arc::clone(&span), Arc::clone(&scenario));
         let watcher = std::thread::spawn(move || sampler.run(&watched, &during));
-        Measuring { scenario, span, flows, records, ends, watcher }
+        Measuring { scenario, span, flows, records, ends, own, own_threads, watcher }
     }
+}
+
+/// The own stacks of all hosts: their ends of flows, and their devices.
+fn own_hosts(flows: Vec<(Namespace, OwnFlow)>, devices: Vec<StackDevice>) -> Vec<OwnHost> {
+    let mut hosts: Vec<OwnHost> = Vec::new();
+    for (namespace, flow) in flows {
+        match hosts.iter_mut().find(|host| host.namespace.path() == namespace.path()) {
+            Some(host) => host.flows.push(flow),
+            None => hosts.push(OwnHost { namespace, devices: Vec::new(), flows: vec![flow] }),
+        }
+    }
+    for device in devices {
+        let interface = device.interface();
+        let found = hosts.iter_mut().find_map(|host| {
+            let own = host.flows.iter().filter_map(|flow| flow.end.flow.own[flow.side].as_ref());
+            let addresses = own.flat_map(|own| own.addresses.iter().copied());
+            let of_device = addresses.filter(|(at, _)| *at == interface).map(|(_, address)| address);
+            // Packets of all flows have to fit, and a backup of one flow is one of all.
+            let address = of_device.reduce(|one, other| Address {
+                mtu: one.mtu.min(other.mtu),
+                backup: one.backup || other.backup,
+                ..one
+            });
+            address.map(|address| (host, address))
+        });
+        if let Some((host, address)) = found {
+            host.devices.push((device, address));
+        }
+    }
+    hosts
 }
 
 /// Running flows.
@@ -141,11 +201,21 @@ pub struct Measuring {
     flows: Vec<Flow>,
     /// Records of the data of each end of each flow.
     records: Vec<[Arc<Record>; 2]>,
-    ends: Vec<[JoinHandle<io::Result<FinishedEnd>>; 2]>,
+    /// The ends on the kernel's sockets.
+    ends: Vec<[Option<JoinHandle<io::Result<FinishedEnd>>>; 2]>,
+    /// The hosts with own stacks.
+    own: Vec<JoinHandle<io::Result<Clients>>>,
+    own_threads: Vec<i32>,
     watcher: JoinHandle<io::Result<Vec<FlowSamples>>>,
 }
 
 impl Measuring {
+    /// The numbers of the threads of own stacks, for setting their priority: the kernel's stack runs in the thread of the
+    /// emulator.
+    pub fn own_threads(&self) -> &[i32] {
+        &self.own_threads
+    }
+
     /// The completed share of the run, 0 to 1.
     pub fn share(&self) -> f64 {
         (self.span.now().as_secs_f64() / self.span.until.as_secs_f64()).min(1.0)
@@ -168,16 +238,19 @@ impl Measuring {
     /// A failed flow, or a refusal of the system.
     pub fn finish(self) -> Result<Vec<FlowResult>, MeterError> {
         let refused = |what: &str, error| MeterError::System { what: what.to_owned(), error };
+        let failed = |error| refused("an end of a flow", error);
         let mut open = Vec::new();
         for ends in self.ends {
-            let [connects, accepts] =
-                ends.map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-            let failed = |error| refused("an end of a flow", error);
+            let [connects, accepts] = ends.map(|end| end.map_or_else(|| Ok(FinishedEnd::default()), join));
             open.push([connects.map_err(failed)?, accepts.map_err(failed)?]);
         }
-        let samples = self.watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let samples = samples.map_err(|error| refused("sampling the connections", error))?;
-        let clients: Vec<_> = open.into_iter().map(|ends| ends.map(FinishedEnd::close)).collect();
+        let own: io::Result<Vec<Clients>> = self.own.into_iter().map(join).collect();
+        let own = own.map_err(failed)?;
+        let samples = join(self.watcher).map_err(|error| refused("sampling the connections", error))?;
+        let mut clients: Vec<_> = open.into_iter().map(|ends| ends.map(FinishedEnd::close)).collect();
+        for (index, side, client) in own.into_iter().flatten() {
+            clients[index][side] = client;
+        }
         let report = report::Report {
             scenario: &self.scenario,
             since: self.span.warmup,
@@ -197,4 +270,9 @@ impl Measuring {
         }
         Ok(results)
     }
+}
+
+/// The result of a thread.
+fn join<T>(thread: JoinHandle<T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -1,16 +1,15 @@
-//! Samples the kernel's connections and subflows during a run.
+//! Samples connections and subflows of kernels and of own stacks during a run.
 
-use super::diag::{Diagnostics, MptcpInfo, Socket, TcpInfo};
+use super::diag::{Diagnostics, Socket};
+use super::samples::{FlowSamples, Reports};
 use super::span::Span;
 use crate::namespace::Namespace;
 use anabranch_base::time::Time;
 use anabranch_scenario::Scenario;
-use anabranch_scenario::measure::TimeMeans;
 use anabranch_scenario::result::{INTERVAL, PathNames, Subject, Table};
-use core::net::SocketAddr;
-use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Maximum number of paths of a flow: the distance between the subjects of two flows in the trace.
 const PATHS: usize = 256;
@@ -35,59 +34,28 @@ impl Watched {
     }
 }
 
-/// Samples of a path of a flow.
-#[derive(Clone, Debug)]
-pub struct PathSamples {
-    /// Address and port of the source.
-    pub local: SocketAddr,
-    /// Address and port of the other end.
-    pub remote: SocketAddr,
-    /// True if the path was established at the last sample.
-    pub usable: bool,
-    /// The sender's last sample.
-    pub latest: TcpInfo,
-    /// The sender's sample at the start of measuring.
-    pub baseline: TcpInfo,
-    /// The kernel's last counters, by name.
-    pub kernel: BTreeMap<String, u64>,
-    /// Bytes received according to the receiver's kernel, at the end and at the start of measuring.
-    pub received: [u64; 2],
-    /// Bytes, over the measured part.
-    pub cwnd: TimeMeans<1>,
-    /// Microseconds.
-    pub srtt: TimeMeans<1>,
-    /// Bytes.
-    pub in_flight: TimeMeans<1>,
-}
-
-/// All samples of a flow.
-#[derive(Clone, Debug, Default)]
-pub struct FlowSamples {
-    /// Paths, in the order of their first sample.
-    pub paths: Vec<PathSamples>,
-    /// The sender's last sample of the Multipath TCP connection.
-    pub mptcp: Option<MptcpInfo>,
-}
-
 /// Samples the kernel's connections at regular intervals.
 pub struct Sampler {
     namespaces: Vec<Diagnostics>,
     watched: Vec<Watched>,
     flows: Vec<FlowSamples>,
     names: Vec<PathNames>,
+    /// Reports of own stacks.
+    reports: Arc<Reports>,
     trace: Option<Table>,
     measuring: bool,
 }
 
 impl Sampler {
-    /// Samples these flows in these namespaces, and writes their windows over time into a folder.
+    /// Samples these flows in these namespaces and in the reports of own stacks, and writes their windows over time into a
+    /// folder.
     ///
     /// # Errors
     ///
     /// If the kernel has no socket diagnostics or a file cannot be written: the operation and the reason.
     pub fn new(
         namespaces: &[Namespace],
-        watched: Vec<Watched>,
+        (watched, reports): (Vec<Watched>, Arc<Reports>),
         ipv6: bool,
         trace: Option<&Path>,
     ) -> Result<Self, (String, io::Error)> {
@@ -102,7 +70,7 @@ impl Sampler {
         let trace = trace.map_err(|(path, error)| (path.display().to_string(), error))?;
         let flows = vec![FlowSamples::default(); watched.len()];
         let names = vec![PathNames::default(); watched.len()];
-        Ok(Self { namespaces, watched, flows, names, trace, measuring: false })
+        Ok(Self { namespaces, watched, flows, names, reports, trace, measuring: false })
     }
 
     /// Samples every [`INTERVAL`] until the end of the run.
@@ -134,17 +102,18 @@ impl Sampler {
     fn sample(&mut self, now: Time, scenario: &Scenario, span: &Span) -> io::Result<()> {
         if !self.measuring && now >= span.warmup {
             self.measuring = true;
-            for path in self.flows.iter_mut().flat_map(|flow| &mut flow.paths) {
-                path.baseline = path.latest;
-                path.received[1] = path.received[0];
-                for mean in [&mut path.cwnd, &mut path.srtt, &mut path.in_flight] {
-                    mean.restart(now);
-                }
-            }
+            self.flows.iter_mut().for_each(|flow| flow.restart(now));
         }
         for host in 0..self.namespaces.len() {
             for socket in self.namespaces[host].tcp()? {
                 self.add_sample(now, host, &socket);
+            }
+        }
+        for ((flow, watched), ends) in self.flows.iter_mut().zip(&self.watched).zip(&*self.reports.lock()) {
+            for (end, report) in ends.iter().enumerate() {
+                if let Some(report) = report {
+                    flow.add_report(now, report, end == watched.source);
+                }
             }
         }
         self.trace(now, scenario)
@@ -155,16 +124,11 @@ impl Sampler {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
             let Some(end) = watched.end(host, socket) else { continue };
             if end == watched.source {
-                let path = path_of(&mut flow.paths, now, [socket.local, socket.remote]);
-                let info = socket.tcp();
-                path.usable = socket.established;
-                path.cwnd.set(now, [info.cwnd]);
-                path.srtt.set(now, [info.srtt_us.unwrap_or_default().into()]);
-                path.in_flight.set(now, [info.in_flight]);
-                path.latest = info;
+                let path = flow.path(now, [socket.local, socket.remote]);
+                path.sample(now, socket.tcp(), socket.established);
                 path.kernel = socket.counters_by_name();
             } else {
-                let path = path_of(&mut flow.paths, now, [socket.remote, socket.local]);
+                let path = flow.path(now, [socket.remote, socket.local]);
                 path.received[0] = socket.tcp().bytes_received;
             }
         }
@@ -201,26 +165,4 @@ impl Sampler {
 
 fn with_path(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-}
-
-/// The path between two ends; adds a new one.
-fn path_of(paths: &mut Vec<PathSamples>, now: Time, [local, remote]: [SocketAddr; 2]) -> &mut PathSamples {
-    let known = paths.iter().position(|path| path.local == local && path.remote == remote);
-    let at = known.unwrap_or_else(|| {
-        let mean = TimeMeans::new(now);
-        paths.push(PathSamples {
-            local,
-            remote,
-            usable: true,
-            latest: TcpInfo::default(),
-            baseline: TcpInfo::default(),
-            kernel: BTreeMap::new(),
-            received: [0; 2],
-            cwnd: mean,
-            srtt: mean,
-            in_flight: mean,
-        });
-        paths.len() - 1
-    });
-    &mut paths[at]
 }

@@ -1,6 +1,6 @@
 //! Opens sockets, and verifies every setting.
 
-use super::flow::{Flow, Transport};
+use super::flow::{CONNECTS, Flow, Transport};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -62,12 +62,12 @@ pub fn send_datagram(socket: &OwnedFd, datagram: &[u8]) -> Result<bool, Errno> {
     }
 }
 
-/// Sets the options of a flow's socket at either end, before or after connecting.
+/// Sets the options of a flow's socket at an end, before or after connecting.
 ///
 /// # Errors
 ///
 /// Features that the kernel does not have or refuses: a sentence.
-pub fn prepare(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
+pub fn prepare(socket: &OwnedFd, flow: &Flow, end: usize) -> Result<(), String> {
     let fails = |what: &str, error: Errno| format!("{what}: {error}");
     if let Some(bytes) = flow.send_buffer {
         unless_forbidden(sockopt::set_socket_send_buffer_size_force(socket, bytes))
@@ -77,10 +77,12 @@ pub fn prepare(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
         unless_forbidden(sockopt::set_socket_recv_buffer_size_force(socket, bytes))
             .map_err(|error| fails("cannot set the receive buffer", error))?;
     }
-    if flow.transport != Transport::Udp {
+    if flow.needs_control(end) {
         sockopt::set_tcp_congestion(socket, &kernel_name(flow.congestion)).map_err(|error| {
             fails(&format!("cannot set the congestion control {}", flow.congestion), error)
         })?;
+    }
+    if flow.transport != Transport::Udp {
         sockopt::set_tcp_nodelay(socket, flow.no_delay)
             .map_err(|error| fails("cannot set Nagle's algorithm", error))?;
     }
@@ -100,7 +102,7 @@ fn kernel_name(control: &str) -> String {
 pub fn connecting(flow: &Flow) -> Result<OwnedFd, String> {
     let socket = open_socket(flow.transport, flow.remote.is_ipv4())
         .map_err(|error| format!("cannot open the socket: {error}"))?;
-    prepare(&socket, flow)?;
+    prepare(&socket, flow, CONNECTS)?;
     rustix::net::bind(&socket, &flow.local)
         .map_err(|error| format!("cannot bind the source address: {error}"))?;
     Ok(socket)
@@ -112,8 +114,8 @@ pub fn connecting(flow: &Flow) -> Result<OwnedFd, String> {
 /// # Errors
 ///
 /// The congestion control that it has instead: a sentence.
-pub fn check_congestion(socket: &OwnedFd, flow: &Flow) -> Result<(), String> {
-    if flow.transport == Transport::Udp {
+pub fn check_congestion(socket: &OwnedFd, flow: &Flow, end: usize) -> Result<(), String> {
+    if !flow.needs_control(end) {
         return Ok(());
     }
     match sockopt::tcp_congestion(socket) {

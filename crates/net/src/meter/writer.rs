@@ -3,18 +3,15 @@
 use super::flow::{DATAGRAM_HEADER, Transport};
 use super::record::{Record, State, state_of};
 use super::socket;
+use super::source::Source;
 use super::span::{MAX_SLEEP, Span};
 use super::speaker::SharedApplication;
 use anabranch_base::time::Time;
 use anabranch_scenario::workload::Step;
-use anabranch_wire::Payload;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown};
 use std::os::fd::OwnedFd;
-
-/// Maximum number of bytes per system call.
-const CHUNK_BYTES: usize = 1 << 16;
 
 /// Writes at an end.
 pub struct Writer<'a> {
@@ -23,17 +20,13 @@ pub struct Writer<'a> {
     span: &'a Span,
     /// The other end writes, too: once this end has also closed, the kernel discards the connection.
     mutual: bool,
-    /// Bytes sent.
-    offset: u64,
-    /// The range of the stream in `chunk`.
-    filled: core::ops::Range<u64>,
-    chunk: Vec<u8>,
+    source: Source,
 }
 
 impl<'a> Writer<'a> {
     /// Writes at this socket; `mutual` if the other end writes, too.
     pub fn new(socket: &'a OwnedFd, record: &'a Record, span: &'a Span, mutual: bool) -> Self {
-        Self { socket, record, span, mutual, offset: 0, filled: 0..0, chunk: vec![0; CHUNK_BYTES] }
+        Self { socket, record, span, mutual, source: Source::new() }
     }
 
     /// Writes the application's data until it closes or the run ends.
@@ -73,16 +66,9 @@ impl<'a> Writer<'a> {
 
     /// Passes up to `len` bytes to the socket; returns the number that it accepted, 0 if there is no room.
     fn push(&mut self, len: u64) -> Result<u64, Errno> {
-        if self.filled.is_empty() {
-            self.filled = self.offset..self.offset + self.chunk.len() as u64;
-            Payload::new(self.offset, self.chunk.len() as u32).fill(&mut self.chunk);
-        }
-        let left = (self.filled.end - self.filled.start).min(len) as usize;
-        let from = self.chunk.len() - (self.filled.end - self.filled.start) as usize;
-        match rustix::net::send(self.socket, &self.chunk[from..from + left], SendFlags::NOSIGNAL) {
+        match rustix::net::send(self.socket, self.source.next(len), SendFlags::NOSIGNAL) {
             Ok(taken) => {
-                self.filled.start += taken as u64;
-                self.offset += taken as u64;
+                self.source.take(taken as u64);
                 Ok(taken as u64)
             }
             Err(Errno::AGAIN | Errno::INTR) => Ok(0),
@@ -103,13 +89,10 @@ impl<'a> Writer<'a> {
             let now = self.span.now();
             match application.poll(now) {
                 Step::Write { len, born } => {
-                    let datagram = &mut self.chunk[..len as usize];
-                    let content = Payload::new(self.offset, len as u32);
-                    content.fill(datagram);
-                    datagram[..8].copy_from_slice(&self.offset.to_le_bytes());
+                    let (offset, datagram) = self.source.datagram(len);
+                    datagram[..8].copy_from_slice(&offset.to_le_bytes());
                     datagram[8..DATAGRAM_HEADER].copy_from_slice(&born.as_nanos().to_le_bytes());
                     application.accepted(len);
-                    self.offset += len;
                     match socket::send_datagram(self.socket, datagram) {
                         Ok(taken) => self.record.wrote_datagram(now, len, taken),
                         Err(error) => return self.record.set_state(state_of(error)),

@@ -1,6 +1,7 @@
 //! The established connections of a listener that its handle has not accepted.
 
 use super::pipe::{Pipe, PipeEnd, Pipes};
+use super::wakers::Wakers;
 use crate::engine::{Acceptor, Application};
 use anabranch_endpoint::{Endpoint, Event};
 use anabranch_host::ConnectionId;
@@ -23,7 +24,7 @@ pub type Arrival = (Arc<Pipe>, Option<Pair>);
 #[derive(Default)]
 struct State {
     arrived: VecDeque<Arrival>,
-    wakers: Vec<Waker>,
+    wakers: Wakers,
     closed: bool,
 }
 
@@ -51,7 +52,7 @@ impl Arrivals {
         let was_full = state.arrived.len() >= self.limit;
         match state.arrived.pop_front() {
             None if !state.closed => {
-                state.wakers.push(context.waker().clone());
+                state.wakers.add(context);
                 (Poll::Pending, false)
             }
             next => (Poll::Ready(next), was_full),
@@ -89,7 +90,7 @@ impl Acceptor for ArrivalsEnd {
         let woken = {
             let mut state = self.arrivals.lock();
             state.arrived.push_back((pipe, first_pair(endpoint)));
-            core::mem::take(&mut state.wakers)
+            core::mem::take(&mut state.wakers.0)
         };
         woken.into_iter().for_each(Waker::wake);
         Box::new(end)
@@ -102,7 +103,7 @@ impl Drop for ArrivalsEnd {
         let woken = {
             let mut state = self.arrivals.lock();
             state.closed = true;
-            core::mem::take(&mut state.wakers)
+            core::mem::take(&mut state.wakers.0)
         };
         woken.into_iter().for_each(Waker::wake);
     }

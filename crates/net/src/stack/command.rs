@@ -4,6 +4,7 @@ use super::arrivals::{Arrivals, Pair};
 use super::error::Error;
 use super::pipe::Pipe;
 use super::queue::Queue;
+use super::report::ConnectionReport;
 use crate::device::Device;
 use anabranch_endpoint::{Address, Report, StreamChange};
 use anabranch_host::{ConnectionId, Listening, Protocol, Transport};
@@ -30,15 +31,6 @@ pub struct Stopped {
     pub aborted: usize,
     /// The result of writing the capture.
     pub capture: io::Result<()>,
-}
-
-/// A connection of a stack and its state.
-#[derive(Clone, Debug)]
-pub struct ConnectionReport {
-    /// The connection.
-    pub id: ConnectionId,
-    /// State and counters.
-    pub report: Report,
 }
 
 /// The answer to a command.

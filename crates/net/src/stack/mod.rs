@@ -9,15 +9,19 @@ mod link;
 mod listener;
 mod pipe;
 mod queue;
+mod report;
 mod stream;
 mod thread;
+mod wakers;
 
 pub use association::{Association, Message};
 pub use bytes::{AssociationStream, WriteEnd};
-pub use command::{ConnectionReport, Stop, Stopped};
+pub use command::{Stop, Stopped};
 pub use error::Error;
 pub use listener::Listener;
 pub use pipe::Received;
+pub use queue::Queue;
+pub use report::ConnectionReport;
 pub use stream::Stream;
 
 use crate::device::Device;
@@ -30,7 +34,6 @@ use command::{Command, Commands};
 use core::net::IpAddr;
 use link::Link;
 use pipe::Pipe;
-use queue::Queue;
 use std::io;
 use std::sync::Arc;
 

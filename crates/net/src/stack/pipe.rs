@@ -5,6 +5,7 @@
 //! the send buffer of the connection is full.
 
 use super::error::Error;
+use super::wakers::Wakers;
 use crate::engine::Application;
 use anabranch_endpoint::{Delivery, Event, Reason, Report, Socket, Write};
 use anabranch_host::ConnectionId;
@@ -35,18 +36,6 @@ pub struct Received {
     pub more: bool,
     /// The sender has abandoned the message to which the previous parts belong; this part has no bytes.
     pub aborted: bool,
-}
-
-/// Tasks that wait.
-#[derive(Default)]
-struct Wakers(Vec<Waker>);
-
-impl Wakers {
-    fn add(&mut self, context: &Context<'_>) {
-        if !self.0.iter().any(|waker| waker.will_wake(context.waker())) {
-            self.0.push(context.waker().clone());
-        }
-    }
 }
 
 /// The state that both sides share.

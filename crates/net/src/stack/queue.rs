@@ -1,4 +1,4 @@
-//! A queue of commands to a thread that sleeps in `poll(2)`.
+//! A queue of commands to a thread that sleeps in `poll(2)`, or to an event loop.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -15,24 +15,38 @@ struct Waiting<C> {
 /// A queue with several senders and one receiver. The receiver's descriptor is readable while commands wait.
 pub struct Queue<C> {
     waiting: Mutex<Waiting<C>>,
+    /// Maximum number of commands that wait.
+    limit: usize,
     wake: OwnedFd,
 }
 
 impl<C> Queue<C> {
-    /// An empty queue.
+    /// An empty queue without a limit.
     ///
     /// # Errors
     /// If the process has no free descriptor.
     pub fn new() -> io::Result<Arc<Self>> {
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Arc::new(Self { waiting: Mutex::new(Waiting { commands: Vec::new(), closed: false }), wake }))
+        Self::with_limit(usize::MAX)
     }
 
-    /// Adds a command. Returns it if the queue is closed.
+    /// An empty queue for this number of commands.
+    ///
+    /// # Errors
+    /// If the process has no free descriptor.
+    pub fn with_limit(limit: usize) -> io::Result<Arc<Self>> {
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let waiting = Mutex::new(Waiting { commands: Vec::new(), closed: false });
+        Ok(Arc::new(Self { waiting, limit, wake }))
+    }
+
+    /// Adds a command.
+    ///
+    /// # Errors
+    /// Returns the command if the queue is closed or full.
     pub fn send(&self, command: C) -> Result<(), C> {
         let is_first = {
             let mut waiting = self.lock();
-            if waiting.closed {
+            if waiting.closed || waiting.commands.len() >= self.limit {
                 return Err(command);
             }
             waiting.commands.push(command);
@@ -99,5 +113,12 @@ mod tests {
         }
         queue.close();
         assert_eq!(queue.send(9), Err(9));
+    }
+
+    #[test]
+    fn full_queue_refuses_commands() {
+        let queue = Queue::with_limit(1).expect("a descriptor");
+        assert_eq!((queue.send(1), queue.send(2)), (Ok(()), Err(2)));
+        assert_eq!((queue.take(), queue.send(3)), (vec![1], Ok(())));
     }
 }

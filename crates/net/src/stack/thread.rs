@@ -1,10 +1,11 @@
 //! The thread of a stack: an engine that obeys commands.
 
 use super::arrivals::{ArrivalsEnd, Pair, first_pair};
-use super::command::{Command, ConnectionReport, Reply, Stop, Stopped};
+use super::command::{Command, Reply, Stop, Stopped};
 use super::error::Error;
 use super::pipe::{PipeEnd, Pipes};
 use super::queue::Queue;
+use super::report::ConnectionReport;
 use crate::engine::Engine;
 use crate::network::Network;
 use anabranch_base::time::{Duration, Time};

@@ -37,9 +37,13 @@ fn run(purpose: &str, flows: &str) -> (Vec<FlowResult>, Outcome) {
     let scenario = anabranch_scenario::parse(&format!("{TEXT}{flows}"), "test", &[]).expect("a scenario");
     let scenario: Arc<Scenario> = Arc::new(scenario);
     let (hosts, emulator) = Hosts::new(purpose, &scenario);
-    let meter =
-        Meter::new(Arc::clone(&scenario), scenario.seed, &hosts.namespaces(), &meter::Settings::default())
-            .expect("sockets");
+    let meter = Meter::new(
+        Arc::clone(&scenario),
+        scenario.seed,
+        &hosts.namespaces(),
+        (&meter::Settings::default(), Vec::new()),
+    )
+    .expect("sockets");
     let clock = Clock::new();
     let running = emulator.start(clock, Time::ZERO + scenario.duration);
     let flows = meter.start(clock).finish().expect("received data equals sent data");

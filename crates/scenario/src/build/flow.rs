@@ -2,11 +2,11 @@
 
 use super::{Element, LinkIndex, Names, find_link, seconds, spread, workload};
 use crate::check::{self, Context};
-use crate::choices::{self, FLOW_DIRECTIONS, Protocols, pick};
+use crate::choices::{self, FLOW_DIRECTIONS, Protocols, STACKS, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Directions, Flow, Link, Protocol, Workload};
+use crate::model::{Directions, Flow, Link, Protocol, Stack, Workload};
 use crate::overrides::name_of;
 use crate::suggest::remedy;
 use crate::table;
@@ -98,6 +98,7 @@ fn flow(
             _ => first_links(&values, &owner, around)?,
         },
         backup: backup(&values, &owner, around)?,
+        stacks: stacks(&values),
         ordered: values.find("ordered").is_none_or(|entry| entry.value.flag()),
         mtu: values.find("mtu").map(|entry| entry.value.integer() as u32),
         protocol: settings,
@@ -126,6 +127,17 @@ fn through(values: &Values, owner: &str) -> Result<Option<String>, Fault> {
                 format!("{owner} goes through {}, which is its {end}; name a third host", quoted(host));
             Err(Fault::new(entry.origin, message))
         }
+    }
+}
+
+/// The stacks of both ends.
+fn stacks(values: &Values) -> [Option<Stack>; 2] {
+    match values.find("stack").map(|entry| &entry.value) {
+        None => [None; 2],
+        Some(Value::Table(ends)) => {
+            ["from", "to"].map(|end| ends.find(end).map(|entry| pick(STACKS, entry.value.text())))
+        }
+        Some(both) => [Some(pick(STACKS, both.text())); 2],
     }
 }
 

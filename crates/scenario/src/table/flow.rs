@@ -1,7 +1,7 @@
 //! Keys of flows: those of this crate, and the settings of their protocols.
 
 use super::{JOINED, WORKLOAD, protocols};
-use crate::choices::{FLOW_DIRECTIONS, PROTOCOLS, Protocols, choices};
+use crate::choices::{FLOW_DIRECTIONS, PROTOCOLS, Protocols, STACKS, choices};
 use crate::keys::{Default, Key, Section, Shape};
 use crate::written::Written;
 use anabranch_settings::key::{self, Part, Place, Takes};
@@ -169,6 +169,25 @@ static START: Section = Section {
     )]],
 };
 
+static STACKS_BY_END: Section = Section {
+    title: "stack = { … }",
+    doc: "The stack of each end.",
+    keys: &[&[
+        Key::new(
+            "from",
+            Shape::OneOf(|| choices(STACKS)),
+            Default::Nothing("the world's"),
+            "The stack of the `from` host.",
+        ),
+        Key::new(
+            "to",
+            Shape::OneOf(|| choices(STACKS)),
+            Default::Nothing("the world's"),
+            "The stack of the `to` host.",
+        ),
+    ]],
+};
+
 static COMMON: &[Key] = &[
     Key::new("protocol", Shape::OneOf(protocols), Default::Required("\"tcp\""), "The transport protocol."),
     Key::new(
@@ -197,6 +216,14 @@ static COMMON: &[Key] = &[
         Default::Is("{ kind = \"saturated\" }"),
         "Workload of the application. Required for udp.",
     ),
+    Key::new(
+        "stack",
+        Shape::Either(&[Shape::OneOf(|| choices(STACKS)), Shape::Section(|| &STACKS_BY_END)]),
+        Default::Nothing("the world's"),
+        "The protocol implementation of both ends, or of each end. With `--world kernel`, `user` puts Anabranch's own \
+         stack in place of the kernel's; the simulator ignores the key.",
+    )
+    .only(Protocols::ANY_TCP),
     Key::new(
         "mtu",
         Shape::Octets { min: 576, max: 65_535 },

@@ -31,6 +31,10 @@ fn json_equals_toml() {
     assert_eq!(json["flow"][2]["initial_path"], "A-R-2");
     assert_eq!(json["flow"][1]["backup"][0], "A-R-2");
     assert_eq!(json["flow"][6]["through"], "P");
+    assert_eq!(
+        (&json["flow"][0]["stack"], &json["flow"][1]["stack"]["to"]),
+        (&"user".into(), &"kernel".into())
+    );
     assert_eq!(json["event"][0]["set"]["loss"]["model"], "none");
 }
 
