@@ -14,11 +14,14 @@ import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import Scenario, run
 from anabranch.errors import AnabranchError
 from machine import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/lab-notes/interoperation.md"
@@ -71,7 +74,7 @@ class Case:
         flows = run(self.scenario(), world="kernel").document["flows"]
         return {flow["name"]: self.failure(flow) for flow in flows}
 
-    def failure(self, flow: dict[str, Any]) -> str:
+    def failure(self, flow: Mapping[str, Any]) -> str:
         """The reason why the result of a flow is a failure, empty if it is not."""
         if flow["state"] != ("closed" if self.is_whole else "open"):
             return f"the flow is {flow['state']} after {flow['delivered_bytes']} bytes"

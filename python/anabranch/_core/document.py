@@ -119,6 +119,7 @@ class PathResult(TypedDict):
     ssthresh_bytes: int | None
     outstanding_mean_bytes: float
     path_back_s: NotRequired[float]
+    first_data_after_event_s: NotRequired[float]
     bottleneck: NotRequired[int]
     bottleneck_share: NotRequired[float]
     coupled_share: NotRequired[float]
@@ -155,6 +156,9 @@ FlowResult = TypedDict(
         "response_time_s": NotRequired[Quantiles],
         "recovery_s": NotRequired[float],
         "recovered_share": NotRequired[float],
+        "gap_s": NotRequired[float],
+        "gap_delivered_bytes": NotRequired[int],
+        "repeated_share": NotRequired[float],
         "reordering_buffer_bytes": MeanMax | None,
         "receive_buffer_bytes": MeanMax | None,
         "limited_s": NotRequired[dict[str, float | None]],
