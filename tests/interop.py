@@ -72,7 +72,7 @@ class Case:
 
         """
         flows = run(self.scenario(), world="kernel").document["flows"]
-        return {flow["name"]: self.failure(flow) for flow in flows}
+        return {flow["name"]: self.failure(dict(flow)) for flow in flows}
 
     def failure(self, flow: Mapping[str, Any]) -> str:
         """The reason why the result of a flow is a failure, empty if it is not."""
