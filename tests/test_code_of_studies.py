@@ -66,6 +66,7 @@ def test_code_is_refused_without_permission(tmp_path: Path) -> None:
         (CODE, ('label = "Flows"', 'expr = "1"'), '"function" cannot be combined with "expr"'),
         ("def count(:", ("", ""), "metrics.py: cannot be run: SyntaxError"),
         ("1 / 0", ("", ""), "metrics.py: cannot be run: ZeroDivisionError"),
+        ("raise SystemExit(3)", ("", ""), "metrics.py: cannot be run: SystemExit"),
     ],
 )
 def test_wrong_code_is_refused(tmp_path: Path, code: str, change: tuple[str, str], message: str) -> None:
@@ -75,9 +76,33 @@ def test_wrong_code_is_refused(tmp_path: Path, code: str, change: tuple[str, str
     assert message in str(caught.value)
 
 
-def test_failing_function_is_reported(tmp_path: Path) -> None:
-    folder = write(tmp_path, "def count(document):\n    return document['no key']\n")
-    with pytest.raises(InputError, match='the function "count" failed: KeyError'):
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return document['no key']", "failed: KeyError"),
+        ("raise SystemExit(3)", "failed: SystemExit"),
+        ("return float('inf')", "returned inf; return None where there is no value"),
+        ("return float('nan')", "returned nan; return None where there is no value"),
+    ],
+)
+def test_failing_function_is_reported(tmp_path: Path, body: str, message: str) -> None:
+    folder = write(tmp_path, f"def count(document):\n    {body}\n")
+    with pytest.raises(InputError, match=f'the function "count" {message}'):
         anabranch.study.run(
             folder, quick=True, results=tmp_path / "results", jobs=1, backend=fake_simulator.simulate, allow_code=True
         )
+
+
+def test_function_cannot_change_the_document(tmp_path: Path) -> None:
+    code = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n\n\n"
+        "@dataclass\nclass Count:\n    of: int\n\n\n"
+        "def count(document):\n    document['flows'].clear()\n    return Count(2).of\n"
+    )
+    found = anabranch.study.run(
+        write(tmp_path, code), quick=True, results=tmp_path / "results", jobs=1, backend=fake_simulator.simulate,
+        allow_code=True,
+    )  # fmt: skip
+    point = found.points()[0]
+    assert found.samples(point, "flows-counted") == {"": [2.0, 2.0]}
+    assert len(found.samples(point, "goodput")) == 2

@@ -12,8 +12,10 @@ import anabranch
 from anabranch import InputError, Scenario
 from anabranch.explain.explanation import Explanation, Options, explain
 from anabranch.explain.facts import Facts
+from anabranch.explain.finding import Measured
 from anabranch.explain.likely import likely_cause
 from anabranch.explain.network_remedies import reverse_path
+from anabranch.explain.objective import Gain, Objective
 from anabranch.explain.remedies import KINDS, WITHOUT_REMEDY
 from command import anabranch as command
 
@@ -232,6 +234,12 @@ def test_change_of_a_time_is_that_of_the_time() -> None:
     assert measured is not None
     before, after = measured.ends
     assert f"({100 * (after / before - 1.0):+.0f} %" in measured.sentence
+
+
+def test_number_without_a_change_stays() -> None:
+    objective = Objective("goodput", "Mbit/s", 1e-6, False, "F", "goodput")
+    measured = Measured(objective, (Gain(64e3, 64e3, 0.0, 0.0, 0.0),) * 3)
+    assert measured.sentence == "goodput stays at 0.064 Mbit/s (+0 %, equal for 3 seeds)"
 
 
 def test_request_response_has_a_note_on_waiting_times() -> None:

@@ -137,6 +137,30 @@ def test_export_contains_scenario_and_seed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("built")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--seed", "7"], "--seed needs a SCENARIO"),
+        (["--export", "out.html", "--port", "90"], "--export starts no server"),
+        (["--export", "out.html", "--no-browser"], "--export starts no server"),
+    ],
+)
+def test_options_without_effect_are_refused(words: list[str], message: str) -> None:
+    done = CliRunner().invoke(lab, words)
+    assert isinstance(done.exception, InputError)
+    assert message in str(done.exception)
+
+
+def test_closed_connection_leaves_no_traceback(server: PageServer, capfd: pytest.CaptureFixture[str]) -> None:
+    port = server.server_address[1]
+    ours, theirs = socket.socketpair()
+    theirs.sendall(f"GET / HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
+    theirs.close()
+    server.process_request_thread(ours, ("127.0.0.1", 0))
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("built")
 def test_page_without_scenario_is_as_built() -> None:
     assert pages.page(None, None) == BUILT
 
@@ -152,6 +176,9 @@ def test_too_large_scenario_is_an_error() -> None:
 def test_trace_is_an_error_and_stays_unread(tmp_path: Path) -> None:
     text = SCENARIO.replace('"1 Mbit/s"', '{ trace = "missing.mahi" }')
     with pytest.raises(InputError, match="follows a trace"):
+        pages.page(text, None, str(tmp_path / "net.toml"))
+    text = SCENARIO.replace("between", 'delay = { trace = "missing.csv" }\nbetween')
+    with pytest.raises(InputError, match="give the link constant values"):
         pages.page(text, None, str(tmp_path / "net.toml"))
 
 

@@ -219,6 +219,8 @@ def test_notebook_shows_the_table_of_the_run(folder: Path) -> None:
     [
         (("run", "{net}", "--html", ""), '--html needs the name of a file, not ""'),
         (("run", "{net}", "--html", "{folder}"), "--html needs the name of a file"),
+        (("run", "{net}", "--pcap", "{folder}/p", "--html", "{folder}/none/x.html"), "its folder does not exist"),
+        (("run", "{net}", "--pcap", "{folder}/p", "--plot", "{folder}/none/x.png"), "its folder does not exist"),
         (("study", "report", "couple", "--world", "sim,user", "--html"), "--html has the report of one world"),
         (("study", "report", "couple", "--results", "{folder}", "--html", "{folder}"), "is a folder; name a file"),
     ],
@@ -228,6 +230,7 @@ def test_wrong_file_of_a_page_is_refused(folder: Path, arguments: tuple[str, ...
     assert done.returncode == 2
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+    assert not (folder / "p").exists(), "nothing ran"
 
 
 KINDS = """

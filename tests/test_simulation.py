@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 from typing import TYPE_CHECKING
 
@@ -165,3 +167,30 @@ def test_step_releases_the_interpreter(scenario: anabranch.Scenario) -> None:
     thread.join()
     # Without the release, the other thread would not run before the step ends.
     assert during > 1000
+
+
+def test_interrupted_run_has_the_time_that_it_reached(scenario: anabranch.Scenario) -> None:
+    run = anabranch.Simulation(scenario.set("duration", "100000 s").set("link.wlan.rate", "200 Mbit/s"))
+    run.step_until(2)
+
+    def is_stepping() -> bool:
+        # Another thread has no access to a run that is stepping.
+        try:
+            return run.now_s > 2
+        except RuntimeError:
+            return True
+
+    def interrupt() -> None:
+        while not is_stepping():
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        run.finish()
+    thread.join()
+    assert 2 <= run.now_s < 100000
+    assert run.sample()["now_ns"] == round(run.now_s * 1e9)
+    with pytest.raises(anabranch.InputError, match=r"the run was interrupted at .* s and cannot go on; open it again"):
+        run.finish()

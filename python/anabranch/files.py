@@ -52,3 +52,14 @@ def write_output(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise not_written(f"cannot be written: {error.strerror or error}", error, str(path)) from None
+
+
+def check_folder(path: Path) -> None:
+    """Check, before the work for it, that the folder of an output exists.
+
+    Raises:
+        InputError: If it does not.
+
+    """
+    if not path.parent.is_dir():
+        raise InputError("cannot be written: its folder does not exist", str(path))

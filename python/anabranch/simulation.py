@@ -64,13 +64,14 @@ class Simulation:
     def step_until(self, time_s: float) -> None:
         """Process every event before a time; at the end of the run, end it.
 
-        The interpreter is released meanwhile. A time that is not after `now_s` has no effect.
+        The interpreter is released meanwhile; another thread must not use this run then, or gets a `RuntimeError`. A
+        time that is not after `now_s` has no effect. Ctrl-C stops the run for good, at the `now_s` that it has reached.
 
         Args:
             time_s: Simulated time in seconds; any later one, such as infinity, is the end of the run.
 
         Raises:
-            InputError: If the time is not a number, or a trace cannot be written.
+            InputError: If the time is not a number, a trace cannot be written, or an earlier call was interrupted.
             RunFailed: If the disk is full.
 
         """

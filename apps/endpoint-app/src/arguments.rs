@@ -193,7 +193,52 @@ impl Arguments {
             protocol,
         };
         read.check()?;
+        read.check_addresses()?;
+        read.check_ports(&words)?;
         Ok(read)
+    }
+
+    /// Checks that each address of a path is one address of this host, and no two paths share one.
+    fn check_addresses(&self) -> Result<(), Error> {
+        let tuns = self.devices.tuns.iter().map(|tun| ("--tun", tun.own));
+        let all: Vec<_> = tuns.chain(self.devices.udp.iter().map(|&ip| ("--udp", ip))).collect();
+        for (at, &(option, ip)) in all.iter().enumerate() {
+            if ip.is_unspecified() || ip.is_multicast() || ip.to_canonical() != ip {
+                return mistake(format!(
+                    "{option} has {ip}; write an address of one interface, IPv4 as 192.0.2.1"
+                ));
+            }
+            if all[..at].iter().any(|&(_, other)| other == ip) {
+                return mistake(format!("{option} has {ip} twice; each path needs a separate address"));
+            }
+        }
+        if let Some(tun) = self.devices.tuns.iter().find(|tun| tun.kernel.1 == 0) {
+            return mistake(format!(
+                "--tun {} has a prefix of 0 bits, which would take all packets of the machine; write at least 1",
+                tun.name
+            ));
+        }
+        Ok(())
+    }
+
+    /// Checks that the options for UDP ports have an effect.
+    fn check_ports(&self, words: &Words) -> Result<(), Error> {
+        let is_given = |name: &str| words.all(name).next().is_some();
+        let connects = matches!(
+            self.command,
+            Command::Send { .. } | Command::Connect { .. } | Command::Forward { to: Place::Connect(_), .. }
+        );
+        for name in ["--udp-port", "--peer-udp-port"] {
+            if is_given(name) && self.devices.udp.is_empty() {
+                return mistake(format!("{name} needs --udp; remove it"));
+            }
+        }
+        if is_given("--peer-udp-port") && !connects {
+            return mistake(
+                "--peer-udp-port is for a command that connects; a listener replies to the peer's port",
+            );
+        }
+        Ok(())
     }
 
     /// Checks the arguments together.
@@ -430,6 +475,27 @@ mod tests {
             (
                 "listen 7 --tun t,10.0.1.1/24".to_owned(),
                 "--tun is \"t,10.0.1.1/24\"; write NAME,ADDRESS/PREFIX,OWN, for example tun0,10.0.1.1/24,10.0.1.2",
+            ),
+            (format!("listen 7 {tun} --udp-port 5"), "--udp-port needs --udp; remove it"),
+            (
+                "listen 7 --udp 127.0.0.1 --peer-udp-port 5".to_owned(),
+                "--peer-udp-port is for a command that connects; a listener replies to the peer's port",
+            ),
+            (
+                "listen 7 --udp 0.0.0.0".to_owned(),
+                "--udp has 0.0.0.0; write an address of one interface, IPv4 as 192.0.2.1",
+            ),
+            (
+                "listen 7 --udp ::ffff:127.0.0.1".to_owned(),
+                "--udp has ::ffff:127.0.0.1; write an address of one interface, IPv4 as 192.0.2.1",
+            ),
+            (
+                "listen 7 --udp 127.0.0.1 --udp 127.0.0.1".to_owned(),
+                "--udp has 127.0.0.1 twice; each path needs a separate address",
+            ),
+            (
+                "listen 7 --tun t,10.0.1.1/0,10.0.1.2".to_owned(),
+                "--tun t has a prefix of 0 bits, which would take all packets of the machine; write at least 1",
             ),
             (
                 format!("forward stack:7 stack:10.0.1.1:8 {tun}"),

@@ -1,5 +1,6 @@
 //! The live table of paths in the terminal.
 
+use anabranch_host::ConnectionId;
 use anabranch_net::ConnectionReport;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +10,7 @@ use std::time::Duration;
 const MAX_ROWS: usize = 20;
 
 /// Bytes of a path that were sent and received, by connection and path.
-type Totals = BTreeMap<(usize, String), (u64, u64)>;
+type Totals = BTreeMap<(ConnectionId, String), (u64, u64)>;
 
 /// A table that is drawn over the previous one.
 #[derive(Default)]
@@ -39,11 +40,11 @@ impl Table {
             "local", "remote", "state", "sent Mb/s", "recv Mb/s", "cwnd kB", "RTT ms", "retrans"
         );
         let mut totals = Totals::new();
-        let paths = (connections.iter().enumerate())
-            .flat_map(|(at, connection)| connection.report.paths.iter().map(move |path| (at, path)));
+        let paths = (connections.iter())
+            .flat_map(|connection| connection.report.paths.iter().map(|path| (connection.id, path)));
         let count = paths.clone().count();
-        for (row, (at, path)) in paths.enumerate() {
-            let key = (at, format!("{} {}", path.local, path.remote));
+        for (row, (id, path)) in paths.enumerate() {
+            let key = (id, format!("{} {}", path.local, path.remote));
             let counters = path.counters;
             let now = (counters.bytes_sent, counters.bytes_received);
             let before = self.totals.get(&key).copied().unwrap_or_default();

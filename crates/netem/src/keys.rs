@@ -176,6 +176,12 @@ pub trait Keyed: Sized {
     /// The values of the keys, from which [`read`](Self::read) makes equal settings.
     fn values(&self) -> Vec<(&'static str, Value)>;
 
+    /// Values that [`values`](Self::values) leaves out, because they are the defaults. They have to be written where
+    /// other settings would be inherited instead.
+    fn defaults_left_out(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+
     /// Like [`values`](Self::values), but lengths in the unit of a queue's limit are shares of it.
     fn values_by_share(&self) -> Vec<(&'static str, Value)> {
         self.values()

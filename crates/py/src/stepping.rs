@@ -111,7 +111,15 @@ impl Stepper {
     }
 
     fn failure(&self, error: &RunError) -> PyErr {
-        failure(error, &self.file)
+        match error {
+            // Python's exception of the signal came from the call that it interrupted.
+            RunError::Interrupted { at } => {
+                let at = at.as_secs_f64();
+                let message = format!("the run was interrupted at {at} s and cannot go on; open it again");
+                errors::input_error_at(message, None, None)
+            }
+            error => failure(error, &self.file),
+        }
     }
 }
 

@@ -99,6 +99,9 @@ fn link(link: &Link) -> Entries {
     let forward = model(&link.forward);
     let mut reverse = model(&link.reverse);
     reverse.retain(|entry| !forward.contains(entry));
+    for entry in &mut reverse {
+        state_defaults(entry, [&link.forward, &link.reverse]);
+    }
     if link.forward.reorder.is_some() && link.reverse.reorder.is_none() {
         reverse.push(("reorder", Table(vec![("rate", 0_u64.into())])));
     }
@@ -110,6 +113,25 @@ fn link(link: &Link) -> Entries {
         entries.push(("reverse", Table(reverse)));
     }
     entries
+}
+
+/// Adds the defaults that an entry of the reverse direction leaves out and would inherit from the forward one.
+fn state_defaults((key, value): &mut (&'static str, Written), [forward, reverse]: [&LinkModel; 2]) {
+    let Table(entries) = value else { return };
+    match (*key, &forward.rate, &reverse.rate) {
+        ("queue", ..) if forward.queue.kind().name == reverse.queue.kind().name => {
+            let inherited = forward.queue.values();
+            let mut left_out = reverse.queue.defaults_left_out();
+            left_out.retain(|(key, _)| inherited.iter().any(|(other, _)| other == key));
+            entries.extend(left_out.into_iter().map(|(key, value)| (key, value_of(value))));
+        }
+        (
+            "rate",
+            LinkRate::Trace { content: RateTrace::Rates(_), .. },
+            LinkRate::Trace { content: RateTrace::Opportunities(_), .. },
+        ) => entries.push(("format", text(word(RATE_FORMATS, &false)))),
+        _ => {}
+    }
 }
 
 fn host(host: &Host, links: &[Link]) -> Entries {
@@ -194,7 +216,13 @@ fn loss(loss: &Loss) -> Written {
 
 /// A table whose kind is in a tag.
 fn kind(tag: &'static str, kind: &keys::Kind, values: Vec<(&'static str, keys::Value)>) -> Written {
-    let written = |value| match value {
+    let mut entries = vec![(tag, text(kind.name))];
+    entries.extend(values.into_iter().map(|(key, value)| (key, value_of(value))));
+    Table(entries)
+}
+
+fn value_of(value: keys::Value) -> Written {
+    match value {
         keys::Value::Flag(flag) => flag.into(),
         keys::Value::Integer(integer) => integer.into(),
         keys::Value::Number(value) => value.into(),
@@ -204,10 +232,7 @@ fn kind(tag: &'static str, kind: &keys::Kind, values: Vec<(&'static str, keys::V
         keys::Value::Limit(QueueLimit::Bytes(bytes)) => size(bytes),
         keys::Value::Ascending(numbers) => List(numbers.iter().map(|&number| number.into()).collect()),
         keys::Value::Series(series) => text(series.file()),
-    };
-    let mut entries = vec![(tag, text(kind.name))];
-    entries.extend(values.into_iter().map(|(key, value)| (key, written(value))));
-    Table(entries)
+    }
 }
 
 fn flow(flow: &Flow, links: &[Link]) -> Entries {
@@ -363,7 +388,10 @@ fn change(change: &Change) -> (&'static str, Written) {
         Change::Delay(new) => ("delay", time(*new)),
         Change::Jitter(new) => ("jitter", time(*new)),
         Change::Loss(new) => ("loss", loss(new)),
-        Change::Queue(new) => ("queue", queue(new)),
+        // A key that is left out would be completed from the present queue.
+        Change::Queue(new) => {
+            ("queue", kind("kind", new.kind(), [new.values(), new.defaults_left_out()].concat()))
+        }
     }
 }
 

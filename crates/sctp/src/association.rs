@@ -164,6 +164,9 @@ impl Association {
     pub(super) fn end(&mut self, reason: Reason) {
         self.core.unblock(self.now);
         self.authenticate_last();
+        if let State::Open(open) = &self.state {
+            self.core.unacknowledged = open.outbound.used();
+        }
         self.state = State::Closed;
         self.core.events.push_back(Event::Closed(reason));
     }

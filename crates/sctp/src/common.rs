@@ -73,6 +73,8 @@ pub(super) struct Core {
     pub down: Vec<IpAddr>,
     /// Bytes written since the start of the association.
     pub written: u64,
+    /// Of these, bytes that were not acknowledged when the association ended.
+    pub unacknowledged: u64,
     pub cookie_key: CookieKey,
     pub totals: Totals,
     /// True if I-DATA is in use, which changes the room for payload.
@@ -109,6 +111,7 @@ impl Core {
             forgotten: VecDeque::new(),
             down: Vec::new(),
             written: 0,
+            unacknowledged: 0,
             cookie_key,
             totals: Totals::default(),
             i_data: false,

@@ -359,6 +359,7 @@ impl Endpoint for Association {
             arrivals: self.arrivals(),
             written: self.core.written,
             delivered: self.core.inbox.delivered(),
+            send_buffer: self.core.unacknowledged,
             receive_buffer: self.core.inbox.bytes(),
             extra: self.core.totals.list(),
             ..Report::default()

@@ -17,6 +17,7 @@ from anabranch._core.worlds import WORLDS
 from anabranch.cli import paths
 from anabranch.cli.grouped import GroupedCommand
 from anabranch.errors import InputError
+from anabranch.files import check_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,8 +101,7 @@ def run(
     from anabranch.execution import run as run_scenario
     from anabranch.report.terminal import print_result
 
-    if page is not None and (not page or Path(page).is_dir()):
-        raise InputError(f'--html needs the name of a file, not "{page}"')
+    _check_page(page)
     if trace is None and trace_changes:
         raise InputError("--trace-changes needs a folder for the traces; add --trace DIR")
     _check_plot(plot, plot_kind, plot_window)
@@ -152,9 +152,20 @@ def _announce(scenario: Scenario, *, is_silent: bool) -> None:
         click.echo(f"anabranch: the run takes about {spoken(expected_s)}, by the rates of its links", err=True)
 
 
+def _check_page(page: str | None) -> None:
+    """Refuse a page that could not be written after the run."""
+    if page is None:
+        return
+    if not page or Path(page).is_dir():
+        raise InputError(f'--html needs the name of a file, not "{page}"')
+    check_folder(Path(page))
+
+
 def _check_plot(plot: str | None, kind: str | None, window: tuple[float, float] | None) -> None:
     """Refuse options of a figure that contradict each other."""
-    if plot is None and (window or kind):
+    if plot is not None:
+        check_folder(Path(plot))
+    elif window or kind:
         raise InputError("--plot-window and --plot-kind need --plot FILE")
     if window is not None and kind == "limits":
         raise InputError("--plot-window is for windows and sequences; --plot-kind limits covers the measured part")

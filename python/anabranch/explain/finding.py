@@ -76,7 +76,9 @@ class Measured:
         else:
             verb = "changes" if math.isinf(after) else "rises" if after > before else "falls"
             change = _percent(self._change(self.relative))
-            text = f"{name} {verb} from {_number(before)} to {_number(after)} {unit} ({change}{certainty})"
+            first, last = _number(before), _number(after)
+            course = f"stays at {last}" if first == last else f"{verb} from {first} to {last}"
+            text = f"{name} {course} {unit} ({change}{certainty})"
         others = self.others_bps * 1e-6
         if any(gain.cost for gain in self.gains):
             text += f"; other flows lose {_number(-others)} Mbit/s"

@@ -53,6 +53,6 @@ def _check(scenario: str, file: str) -> None:
         )  # fmt: skip
     if names_trace(scenario):
         raise InputError(
-            "has a link whose rate follows a trace, a file that the page cannot read; give it a rate", file
+            "has a link that follows a trace, a file that the page cannot read; give the link constant values", file
         )
     Scenario.from_toml(scenario, file)

@@ -6,6 +6,7 @@ requests of other pages have another Origin; both are refused. No file is served
 
 from __future__ import annotations
 
+import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -46,6 +47,11 @@ class PageServer(ThreadingHTTPServer):
             raise InputError(
                 f"port {port} of {ADDRESS} cannot be used: {error.strerror}; choose another --port"
             ) from None
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Ignore a browser that has closed its connection; report a bug as usual."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     @property
     def names(self) -> set[str]:

@@ -5,7 +5,11 @@ Such a file runs with the rights of the user, so it is read only if the caller a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import copy
+import math
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from anabranch import paths
 from anabranch.errors import InputError
@@ -55,14 +59,17 @@ def read_function(row: Table[MetricKeys], study: Path, *, allow_code: bool, allo
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text in UTF-8"
         raise row.error(f'the file "{name}" cannot be read: {reason}', KEY) from None
-    module: dict[str, Any] = {"__name__": file.stem, "__file__": str(file)}
+    module = ModuleType(f"{__name__}.{file.stem}")
+    module.__file__ = str(file)
+    # Data classes look their module up.
+    sys.modules[module.__name__] = module
     try:
-        exec(compile(code, str(file), "exec"), module)
-    except Exception as error:
+        exec(compile(code, str(file), "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
         raise InputError(f"cannot be run: {type(error).__name__}: {error}", str(file)) from None
-    if not callable(module.get(function)):
+    if not callable(getattr(module, function, None)):
         raise row.error(f'the file "{name}" has no function "{function}"', KEY)
-    return _guarded(module[function], function, str(file))
+    return _guarded(getattr(module, function), function, str(file))
 
 
 def _guarded(function: Function, name: str, file: str) -> Function:
@@ -70,9 +77,13 @@ def _guarded(function: Function, name: str, file: str) -> Function:
 
     def call(document: Document) -> float | None:
         try:
-            value = function(document)
-            return None if value is None else float(value)
-        except Exception as error:
+            # A copy: the other metrics read the document, too.
+            value = function(copy.deepcopy(document))
+            number = None if value is None else float(value)
+        except (Exception, SystemExit) as error:
             raise InputError(f'the function "{name}" failed: {type(error).__name__}: {error}', file) from None
+        if number is not None and not math.isfinite(number):
+            raise InputError(f'the function "{name}" returned {number}; return None where there is no value', file)
+        return number
 
     return call

@@ -43,7 +43,7 @@ pub async fn to_stack(session: &Arc<Session>, from: SocketAddr, to: &Target) -> 
         };
         let (session, to) = (Arc::clone(session), to.clone());
         relays.spawn(async move {
-            match session.connect(&to).await {
+            match with_grace(&session, session.connect(&to)).await.flatten() {
                 Ok(channel) => relay(&session, kernel, channel).await,
                 Err(error) => {
                     session.output.event(
@@ -73,12 +73,11 @@ pub async fn to_kernel(session: &Arc<Session>, from: u16, to: SocketAddr) -> Res
     while let Ok(channel) = session.unless_interrupted(session.accept(&listener)).await {
         let (channel, session) = (channel?, Arc::clone(session));
         relays.spawn(async move {
-            match TcpStream::connect(to).await {
+            let refused = |error| Error::Refused(format!("cannot connect to {to}: {error}"));
+            let connecting = async { TcpStream::connect(to).await.map_err(refused) };
+            match with_grace(&session, connecting).await.flatten() {
                 Ok(kernel) => relay(&session, kernel, channel).await,
-                Err(error) => {
-                    let ending = Err(Error::Refused(format!("cannot connect to {to}: {error}")));
-                    session.note_end(&channel, &ending).await;
-                }
+                Err(error) => session.note_end(&channel, &Err(error)).await,
             }
         });
         while relays.try_join_next().is_some() {}

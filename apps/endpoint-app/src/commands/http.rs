@@ -116,6 +116,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     let len = match request.parse(bytes) {
+        Ok(httparse::Status::Complete(len)) if len > MAX_HEAD_BYTES => return Err(LARGE_HEAD),
         Ok(httparse::Status::Complete(len)) => len,
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(LARGE_HEAD),
@@ -137,7 +138,8 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     if named("transfer-encoding").next().is_some() || named("content-length").any(|value| value != b"0") {
         return Err(BAD_REQUEST);
     }
-    let closes = named("connection").any(|value| value.eq_ignore_ascii_case(b"close"));
+    let options = named("connection").flat_map(|value| value.split(|&byte| byte == b','));
+    let closes = options.map(<[u8]>::trim_ascii).any(|option| option.eq_ignore_ascii_case(b"close"));
     let path = decode(request.path.unwrap_or_default().split(['?', '#']).next().unwrap_or_default())?;
     let keeps_open = request.version == Some(1) && !closes;
     Ok(Some((Request { is_head, path, keeps_open }, len)))
@@ -228,9 +230,11 @@ mod tests {
             ("/a b", false, true, 36)
         );
         assert!(parse(b"GET / HTTP/1.1\r\nHost").expect("valid until here").is_none());
-        let closing = b"HEAD / HTTP/1.1\r\nConnection: Close\r\n\r\n";
-        let (request, _) = parse(closing).expect("valid").expect("complete");
-        assert!(request.is_head && !request.keeps_open);
+        for option in ["Close", "keep-alive , close"] {
+            let closing = format!("HEAD / HTTP/1.1\r\nConnection: {option}\r\n\r\n");
+            let (request, _) = parse(closing.as_bytes()).expect("valid").expect("complete");
+            assert!(request.is_head && !request.keeps_open);
+        }
     }
 
     #[test]
@@ -240,6 +244,8 @@ mod tests {
         assert_eq!(refusal("GET /%zz HTTP/1.1\r\n\r\n"), BAD_REQUEST);
         assert_eq!(refusal("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n"), BAD_REQUEST);
         assert_eq!(refusal("\u{1}\r\n\r\n"), BAD_REQUEST);
+        let long = "x".repeat(MAX_HEAD_BYTES);
+        assert_eq!(refusal(&format!("GET / HTTP/1.1\r\nX: {long}\r\n\r\n")), LARGE_HEAD);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The commands.
 
+mod files;
 mod forward;
 mod http;
 mod transfer;
@@ -7,6 +8,7 @@ mod transfer;
 use crate::arguments::{Arguments, Command, Place, USAGE};
 use crate::error::{DELIVERED, Error};
 use crate::session::Session;
+use crate::setup;
 use anabranch_net::WriteEnd;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -45,6 +47,9 @@ fn print(text: &str) -> Result<u8, Error> {
 }
 
 async fn run(arguments: &Arguments) -> Result<u8, Error> {
+    // No file is opened or created after a mistake.
+    setup::protocol(arguments)?;
+    files::check(arguments)?;
     match &arguments.command {
         Command::Send { file, target } => {
             let source = transfer::open(file).await?;
@@ -54,7 +59,7 @@ async fn run(arguments: &Arguments) -> Result<u8, Error> {
             .await
         }
         Command::Receive { port, output } => {
-            let sink = transfer::create(output.as_deref()).await?;
+            let sink = transfer::Sink::open(output.as_deref()).await?;
             with_session(arguments, WriteEnd::Close, async |session| {
                 transfer::receive(session, sink, *port).await
             })

@@ -30,16 +30,31 @@ pub async fn open(file: &Path) -> Result<File, Error> {
     }
 }
 
-/// Creates the file of received data; without a name, the standard output.
-///
-/// # Errors
-///
-/// If it cannot be written; one sentence.
-pub async fn create(file: Option<&Path>) -> Result<Box<dyn AsyncWrite + Send + Unpin>, Error> {
-    let Some(file) = file else { return Ok(Box::new(io::stdout())) };
-    match File::create(file).await {
-        Ok(file) => Ok(Box::new(file)),
-        Err(error) => Err(Error::Input(format!("cannot write {}: {error}", file.display()))),
+/// The destination of received data: a file, or the standard output.
+pub struct Sink(Option<File>);
+
+impl Sink {
+    /// Opens the file, or creates it. An existing one keeps its content until [`begin`](Self::begin).
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be written; one sentence.
+    pub async fn open(file: Option<&Path>) -> Result<Self, Error> {
+        let Some(file) = file else { return Ok(Self(None)) };
+        match File::options().write(true).create(true).truncate(false).open(file).await {
+            Ok(opened) => Ok(Self(Some(opened))),
+            Err(error) => Err(Error::Input(format!("cannot write {}: {error}", file.display()))),
+        }
+    }
+
+    /// Removes the previous content: data follows.
+    async fn begin(self) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
+        let Some(file) = self.0 else { return Ok(Box::new(io::stdout())) };
+        // A device has no length.
+        if file.metadata().await?.is_file() {
+            file.set_len(0).await?;
+        }
+        Ok(Box::new(file))
     }
 }
 
@@ -125,15 +140,12 @@ async fn is_acknowledged(channel: &Channel) -> bool {
 /// # Errors
 ///
 /// If the port is in use; one sentence.
-pub async fn receive(
-    session: &Session,
-    mut sink: Box<dyn AsyncWrite + Send + Unpin>,
-    port: u16,
-) -> Result<(), Error> {
+pub async fn receive(session: &Session, sink: Sink, port: u16) -> Result<(), Error> {
     let listener = session.listen(port).await?;
     let mut channel = session.unless_interrupted(session.accept(&listener)).await??;
     drop(listener);
     let receiving = async {
+        let mut sink = sink.begin().await.map_err(failed("write the data"))?;
         copy(&mut channel, &mut sink, ("receive", "write the data")).await?;
         channel.shutdown().await.map_err(failed("end the connection"))?;
         channel.closed().await.map_err(failed("end the connection"))

@@ -63,3 +63,48 @@ fn mistakes_end_with_status_2_before_anything_runs() {
         "{text}"
     );
 }
+
+#[test]
+fn mistakes_and_interrupts_keep_existing_files() {
+    let folder = Folder::new();
+    let file = folder.file("precious");
+    std::fs::write(&file, "content").expect("ours");
+    let link = folder.file("link");
+    std::os::unix::fs::symlink(&file, &link).expect("ours");
+    let new = folder.file("new");
+    let here = "--udp 127.115.5.1";
+    for (arguments, expected) in [
+        (format!("receive 7 --output {file} {here} --set congestoin=reno"), "--set congestoin=reno: "),
+        (
+            format!("send {file} 127.115.5.2:7 {here} --pcap {link}"),
+            "--pcap and the file to send are the same",
+        ),
+        (format!("receive 7 --output {file} {here} --pcap {link}"), "--pcap and --output are the same file"),
+        (format!("receive 7 --output {new} {here} --pcap {new}"), "--pcap and --output are the same file"),
+    ] {
+        let output =
+            Command::new(PROGRAM).args(arguments.split(' ')).output().expect("the program was built");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {text}");
+        assert!(text.starts_with(&format!("anabranch-endpoint: {expected}")), "{text}");
+    }
+    let mut receiver = Program::start(&format!("receive 7 --output {file} {here}"));
+    receiver.event("listening");
+    receiver.signal(Signal::INT);
+    assert_eq!(receiver.status(), 130);
+    assert_eq!(std::fs::read_to_string(&file).expect("ours"), "content");
+    assert!(!std::path::Path::new(&new).exists());
+}
+
+#[test]
+fn signal_ends_a_relay_that_connects() {
+    let peer = std::net::UdpSocket::bind("127.115.6.2:9899").expect("a free port");
+    let mut relay = Program::start("forward kernel:127.0.0.1:0 stack:127.115.6.2:7 --udp 127.115.6.1");
+    let address = relay.event("listening")["address"].as_str().expect("an address").to_owned();
+    let _client = std::net::TcpStream::connect(address).expect("the relay listens");
+    // The relay has accepted the client: its first packet arrives, and is not answered.
+    peer.recv_from(&mut [0; 2048]).expect("a packet of the relay");
+    relay.signal(Signal::INT);
+    assert_eq!(relay.event("refused")["reason"], "interrupted before everything was delivered");
+    assert_eq!(relay.status(), 0);
+}

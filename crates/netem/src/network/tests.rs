@@ -271,3 +271,20 @@ fn loops_are_refused() {
     assert_eq!(error, BuildError::Loop { nodes: vec!["A".into(), "B".into()], link: 6 });
     assert_eq!(error.to_string(), "the routes of A, B send packets in a circle");
 }
+
+#[test]
+fn long_line_of_routers_is_checked() {
+    // More routers than a recursive search has room for on the stack.
+    const ROUTERS: usize = 20_000;
+    let names: Vec<String> = (0..=ROUTERS + 1).map(|number| format!("n{number}")).collect();
+    let links: Vec<_> = names.windows(2).map(|pair| [pair[0].as_str(), pair[1].as_str()]).collect();
+    let ends = [names[0].as_str(), names[ROUTERS + 1].as_str()];
+    let table = |routes| RouterTable { name: "n1", ecmp: true, default: None, routes };
+    let build = |routes| {
+        let forwarding = Forwarding { ecmp: true, seed: 1, routers: vec![table(routes)] };
+        Network::new(&links, &[ends], &[], &forwarding)
+    };
+    let mut network = build(vec![[ROUTERS, 1]]).unwrap();
+    let (first, last) = (Interface::new(0, 0), Interface::new(ROUTERS, 1));
+    assert_eq!(network.route(first, last).unwrap().len(), ROUTERS + 1);
+}

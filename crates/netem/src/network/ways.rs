@@ -108,39 +108,54 @@ impl Network {
             if self.nodes[self.owner(to.opposite())].host {
                 continue;
             }
-            let mut done = BTreeSet::new();
+            let mut visits = vec![Visit::Missing; self.nodes.len()];
             for node in 0..self.nodes.len() {
-                if !self.nodes[node].host {
-                    self.search_loop(node, to, &mut Vec::new(), &mut done)?;
-                }
+                self.search_loop(node, to, &mut visits)?;
             }
         }
         Ok(())
     }
 
-    /// Follows all ways from a node in depth; `path` has the nodes before it, `done` those without a circle.
-    fn search_loop(
-        &mut self,
-        node: usize,
-        to: Interface,
-        path: &mut Vec<usize>,
-        done: &mut BTreeSet<usize>,
-    ) -> Result<(), BuildError> {
-        if let Some(begin) = path.iter().position(|&before| before == node) {
-            let names = path[begin..].iter().map(|&node| self.nodes[node].name.clone());
-            return Err(BuildError::Loop { nodes: names.collect(), link: to.link() });
-        }
-        if done.contains(&node) || self.nodes[node].host {
-            return Ok(());
-        }
-        path.push(node);
-        for way in self.ways(node, to) {
-            if way != to.opposite() {
-                self.search_loop(self.owner(way.opposite()), to, path, done)?;
+    /// Follows all ways from a node in depth. No recursion: a path may have as many nodes as the network.
+    fn search_loop(&mut self, from: usize, to: Interface, visits: &mut [Visit]) -> Result<(), BuildError> {
+        // The nodes of the present path, each with the ways that remain, the next one at the end.
+        let mut path: Vec<(usize, Vec<Interface>)> = Vec::new();
+        let mut reached = Some(from);
+        loop {
+            if let Some(node) = reached.take().filter(|&node| !self.nodes[node].host) {
+                match visits[node] {
+                    Visit::Missing => {
+                        visits[node] = Visit::OnPath;
+                        let mut ways = self.ways(node, to);
+                        ways.retain(|&way| way != to.opposite());
+                        ways.reverse();
+                        path.push((node, ways));
+                    }
+                    Visit::OnPath => {
+                        let circle = path.iter().skip_while(|&&(before, _)| before != node);
+                        let nodes = circle.map(|&(node, _)| self.nodes[node].name.clone()).collect();
+                        return Err(BuildError::Loop { nodes, link: to.link() });
+                    }
+                    Visit::Done => {}
+                }
+            }
+            let Some((node, ways)) = path.last_mut() else { return Ok(()) };
+            if let Some(way) = ways.pop() {
+                reached = Some(self.owner(way.opposite()));
+            } else {
+                visits[*node] = Visit::Done;
+                path.pop();
             }
         }
-        path.pop();
-        done.insert(node);
-        Ok(())
     }
+}
+
+/// The state of a node in the search for circles.
+#[derive(Clone, Copy)]
+enum Visit {
+    Missing,
+    /// The present path leads through the node.
+    OnPath,
+    /// No way from the node leads in a circle.
+    Done,
 }

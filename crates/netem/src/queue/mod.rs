@@ -118,6 +118,11 @@ macro_rules! queues {
                 match self { $(Self::$Queue(settings) => settings.values(),)+ }
             }
 
+            /// Values that [`values`](Self::values) leaves out, because they are the defaults.
+            pub fn defaults_left_out(&self) -> Vec<(&'static str, Value)> {
+                match self { $(Self::$Queue(settings) => settings.defaults_left_out(),)+ }
+            }
+
             /// Like [`values`](Self::values), but lengths in the unit of the limit are shares of it, so that they fit
             /// another limit.
             pub fn values_by_share(&self) -> Vec<(&'static str, Value)> {

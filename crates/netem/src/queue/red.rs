@@ -112,6 +112,10 @@ impl Keyed for Settings {
         values
     }
 
+    fn defaults_left_out(&self) -> Vec<(&'static str, Value)> {
+        if self.gentle { Vec::new() } else { vec![("gentle", Value::Flag(false))] }
+    }
+
     fn values_by_share(&self) -> Vec<(&'static str, Value)> {
         let share = |length| Value::Number(length / self.limit.amount() as f64);
         let mut values = self.values();

@@ -333,6 +333,26 @@ fn every_queue_and_loss_model_can_be_written() {
 }
 
 #[test]
+fn defaults_before_inherited_values_are_written() {
+    let files = |path: &Path| match path.extension().and_then(|end| end.to_str()) {
+        Some("csv") => Ok("0,8e6\n1,0\n".to_owned()),
+        _ => Ok("1\n3\n".to_owned()),
+    };
+    let rate = r#"{ trace = "a.csv", format = "rate" }"#;
+    let reverse = r#"{ rate = { trace = "b.mahi", format = "mahimahi" }, queue = { gentle = false } }"#;
+    let sets = [
+        ("link.core.rate", rate),
+        ("link.core.queue", r#"{ kind = "red", gentle = true }"#),
+        ("link.core.reverse", reverse),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let events = "\n[[event]]\nat = \"1 s\"\nlink = \"core\"\nset = { queue = { gentle = true } }\n\
+                  [[event]]\nat = \"2 s\"\nlink = \"core\"\nset = { queue = { gentle = false } }\n";
+    let scenario = parse_with(&format!("{BASE}{events}"), "s.toml", &sets, &files).unwrap();
+    assert_eq!(parse_with(&to_toml(&scenario), "again.toml", &[], &files).as_ref(), Ok(&scenario));
+}
+
+#[test]
 fn random_starts_and_offsets_are_parsed() {
     let text =
         EVERYTHING.replace("start = \"0.25 s\"", "start = { uniform = [\"0.25 s\", \"2 s\"] }").replace(

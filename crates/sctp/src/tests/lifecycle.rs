@@ -86,6 +86,9 @@ fn an_abort_ends_both_sides_at_once() {
     assert_eq!((net.closed(A), net.closed(B)), (Some(Reason::Reset), Some(Reason::Aborted)));
     net.check_so_far(A);
     assert_eq!(net.ends[A].send_space(), 0);
+    let [sender, receiver] = [A, B].map(|end| net.ends[end].report());
+    let acknowledged = sender.written - sender.send_buffer;
+    assert!(acknowledged > 0 && acknowledged <= receiver.delivered, "the rest was not acknowledged");
 }
 
 #[test]

@@ -35,9 +35,13 @@ impl Simulation {
         self.run_to(time.max(self.controls.stop).min(self.end), progress)
     }
 
-    /// The present time: the end of the last step. Events at this time have not happened yet.
+    /// The present time: the end of the last step, or when the run was stopped. Events at this time have not happened
+    /// yet.
     pub const fn now(&self) -> Time {
-        self.controls.stop
+        match self.stopped {
+            Some(at) => at,
+            None => self.controls.stop,
+        }
     }
 
     /// The end of the run.
