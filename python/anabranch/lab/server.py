@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 from anabranch.errors import InputError
 
@@ -48,7 +49,7 @@ class PageServer(ThreadingHTTPServer):
                 f"port {port} of {ADDRESS} cannot be used: {error.strerror}; choose another --port"
             ) from None
 
-    def handle_error(self, request: object, client_address: object) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a browser that has closed its connection; report a bug as usual."""
         if not isinstance(sys.exception(), OSError):
             super().handle_error(request, client_address)
