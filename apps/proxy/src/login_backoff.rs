@@ -45,6 +45,7 @@ impl FailureCounts {
         self.by_user.values().fold(self.others, |sum, &wrong| sum.saturating_add(wrong))
     }
 
+    /// Counts a failed login of a user.
     fn count(&mut self, user: &[u8]) {
         let full = self.by_user.len() >= MAX_NAMES && !self.by_user.contains_key(user);
         let wrong = if full { &mut self.others } else { self.by_user.entry(user.to_vec()).or_default() };

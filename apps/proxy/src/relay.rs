@@ -201,7 +201,7 @@ async fn relay_direction(
 enum Copied {
     /// Number of written bytes, and the bytes that were read but not written.
     Some { written: usize, rest: Vec<u8> },
-    /// No bytes are available to read.
+    /// The source has no bytes to read at present.
     NoInput,
     /// The stream has ended.
     End,

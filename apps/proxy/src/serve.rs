@@ -300,6 +300,7 @@ async fn disconnects_at_once(client: &TcpStream) -> bool {
 
 /// Logs once that a client connects without Multipath TCP.
 fn log_first_plain_tcp(service: &impl Service, client: &TcpStream, peer: SocketAddr, transport: Transport) {
+    /// Makes the line appear once.
     static LOGGED: Once = Once::new();
     let plain = transport == Transport::Mptcp && !peer.ip().is_loopback() && !is_multipath(client);
     if plain {

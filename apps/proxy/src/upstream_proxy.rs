@@ -195,7 +195,8 @@ impl UpstreamProxy {
                 }
                 () = sleep_until(candidates.due_at()), if candidates.has_more() && !is_held => {
                     is_held = has_sent_data.load(Ordering::Relaxed);
-                    // The next connection waits for an answer before it sends data.
+                    // Forget this pair of addresses, so that the next connection waits for an answer before it sends
+                    // data.
                     first.filter(|_| is_held).inspect(|pair| self.history.forget(*pair));
                 }
             }

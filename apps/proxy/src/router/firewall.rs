@@ -320,6 +320,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Firewall mark of intercepted packets.
     const MARK: u32 = 1 << 27;
 
     /// A ruleset with the base chain `input` of `inet fw`, and other chains.
@@ -340,10 +341,12 @@ mod tests {
         find_dropping_chain(&ruleset(policy, chains), &[Family::V4, Family::V6], &["lan0".to_owned()], MARK)
     }
 
+    /// A rule statement that matches these connection states.
     fn state(states: &[&str]) -> Value {
         json!({"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": states}})
     }
 
+    /// A rule statement that matches packets that arrive by an interface.
     fn by(interface: &str) -> Value {
         json!({"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": interface}})
     }

@@ -17,6 +17,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which an address is kept after the last look-up that returned it: hosts may still use it from an earlier answer.
 const ADDRESS_LIFETIME: Duration = Duration::from_secs(3600);
 
+/// Rate limit for log lines about names that could not be looked up.
 static UNKNOWN: RateLimited = RateLimited::new();
 /// Recent addresses of names, with the time of the last look-up that returned them.
 #[derive(Debug, Default)]

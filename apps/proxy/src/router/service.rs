@@ -90,6 +90,7 @@ impl Proxy {
 
     /// Logs once that the proxy is reached with TCP over one link.
     fn log_first_plain_tcp(&self, server: &TcpStream) {
+        /// Makes the line appear once.
         static LOGGED: Once = Once::new();
         if self.via.transport() == Transport::Mptcp && !is_multipath(server) {
             LOGGED.call_once(|| {

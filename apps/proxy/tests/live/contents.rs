@@ -145,6 +145,7 @@ fn transfer_by_converter_is_whole_or_fails() {
 }
 
 fn transfer(through: impl Fn(SocketAddr) -> TcpStream) {
+    /// Number of transfers.
     const TRANSFERS: u64 = 500;
     let (tell, served) = channel();
     let target = server("127.0.0.1:0", move |mut stream| {

@@ -8,10 +8,13 @@ use anabranch_testkit::namespace::{machine_has, set};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Number of outages in a test.
 const OUTAGES: u64 = 15;
 /// Time before the first outage, for the set-up and slow start.
 const FIRST: Duration = Duration::from_secs(10);
+/// Length of an outage.
 const LASTS: Duration = Duration::from_secs(8);
+/// Time from the end of an outage to the next one.
 const BETWEEN: Duration = Duration::from_secs(12);
 
 /// Limits: longest gap, and longest time until a returned link carries data.
@@ -63,6 +66,7 @@ fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Durat
     outages
 }
 
+/// Time from one outage to the next.
 const fn every() -> Duration {
     LASTS.saturating_add(BETWEEN)
 }

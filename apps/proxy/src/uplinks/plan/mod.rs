@@ -22,7 +22,7 @@ pub enum State {
     Missing,
     /// The interface has no global address.
     NoAddress,
-    /// There is no default route, and the file contains no gateway.
+    /// The main table has no default route, and the file contains no gateway.
     NoGateway,
     /// The uplink with this name has the same address.
     SameAddress(String),
