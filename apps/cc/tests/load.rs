@@ -56,6 +56,7 @@ fn program(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).args(arguments).output().expect("the program is built")
 }
 
+/// Runs the program, which must succeed, and returns its output.
 fn succeeds(arguments: &[&str]) -> String {
     let output = program(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -58,6 +58,7 @@ impl Sink {
     }
 }
 
+/// Converts an input or output error into a message that names the action.
 fn failed(action: &str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Refused(format!("cannot {action}: {error}"))
 }
