@@ -57,7 +57,7 @@ impl Unreachable {
     }
 }
 
-/// The first word and the second, without the checksum.
+/// The first eight bytes of an ICMP message, without the checksum.
 struct Fixed {
     kind: u8,
     code: u8,

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
 
+/// Packets that Linux sent, in hexadecimal.
 const VECTORS: &str = include_str!("../../../../vectors/wire/linux.hex");
 
 /// Name and bytes of each packet, from the IP header on.
