@@ -16,7 +16,7 @@ pub struct Kind {
     pub summary: &'static str,
     /// The defining publication; empty if none is needed.
     pub source: &'static str,
-    /// Its keys.
+    /// The keys of the kind's settings.
     pub keys: &'static [Key],
 }
 

@@ -68,7 +68,7 @@ pub struct RouterTable<'a> {
 pub(super) struct Router {
     pub(super) ecmp: bool,
     pub(super) default: Option<Interface>,
-    /// By the link with the address.
+    /// Interface towards a host's address, by the index of the link that has the address.
     pub(super) routes: BTreeMap<usize, Interface>,
 }
 

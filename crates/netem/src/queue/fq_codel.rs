@@ -129,7 +129,7 @@ impl<F: Frame> FqCodel<F> {
     fn drop_from_the_longest(&mut self, now: Time, drops: &mut Drops<F>) {
         let waiting =
             |number: &u32| self.buckets[*number as usize].as_ref().map_or(0, |bucket| bucket.frames.bytes());
-        // The first of equally long ones, by number.
+        // Of several flows with the longest backlog, the one with the lowest number.
         let active = self.new.iter().chain(&self.old).copied();
         let Some(longest) = active.max_by_key(|number| (waiting(number), core::cmp::Reverse(*number))) else {
             return;
