@@ -63,7 +63,7 @@ mod tests {
         Some(error.to_string())
     }
 
-    // One test, because the log of libbpf is global.
+    // Both checks are in one test, because the log of libbpf is global.
     #[test]
     fn controls_are_verified_and_errors_explained() {
         if crate::machine::check().is_ok() {
