@@ -10,7 +10,7 @@ const SPARE: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct Fragments {
     by_key: BTreeMap<u64, Vec<u8>>,
-    /// So that in the long run no fragment needs an allocation.
+    /// Buffers of fragments that have been read, kept for reuse: in the long run no fragment needs an allocation.
     spare: Vec<Vec<u8>>,
 }
 
