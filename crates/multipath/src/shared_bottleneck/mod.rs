@@ -73,7 +73,7 @@ pub struct DelaySample {
     pub delay: RelativeDelay,
     /// Total of data packets sent on the path, retransmissions included.
     pub sent: u64,
-    /// Of these, retransmissions after an assumed loss.
+    /// The number of retransmissions after an assumed loss among `sent`.
     pub lost: u64,
 }
 
@@ -94,9 +94,9 @@ pub struct Grouping {
     pub bottleneck: u16,
     /// Number of base intervals since the path was first grouped.
     pub decisions: u64,
-    /// Of these, the number after which it shared its bottleneck with another path.
+    /// The number of `decisions` by which the path shares its bottleneck with another path.
     pub shared: u64,
-    /// Of these, the number after which it passed a bottleneck.
+    /// The number of `decisions` by which the path passes a bottleneck.
     pub bottlenecked: u64,
 }
 

@@ -24,6 +24,7 @@ fn pair(name: &str) -> Rig {
     Rig::pair(name, [20, 10], [60, 80])
 }
 
+/// Names of the coupled controls.
 fn coupled() -> impl Iterator<Item = &'static str> {
     ALGORITHMS.iter().filter(|entry| entry.coupled).map(|entry| entry.name)
 }
