@@ -28,7 +28,7 @@ const COOKIE_LIFE: Duration = Duration::from_secs(128);
 pub(super) struct Listener {
     pub(super) protocol: Protocol,
     pub(super) backlog: Backlog,
-    /// Its addresses; `None` for all addresses of the host.
+    /// The addresses on which the port listens; `None` for all addresses of the host.
     pub(super) local: Option<Vec<Address>>,
     /// SCTP's listener, which keeps no state of a handshake.
     pub(super) stateless: Option<Box<sctp::Listener>>,

@@ -219,7 +219,7 @@ mod tests {
     const ID: ConnectionId = ConnectionId { slot: 0, generation: core::num::NonZeroU32::MIN };
 
     #[test]
-    fn each_port_between_two_ends_is_given_once() {
+    fn each_port_is_assigned_once_per_remote_end() {
         let mut names = names();
         names.listening.insert((Transport::Tcp, 50_003));
         let mut given = BTreeSet::new();

@@ -79,8 +79,8 @@ impl Host {
         }
     }
 
-    /// The next packet of the host itself. A driver of single connections polls it after
-    /// [`handle_packet`](Self::handle_packet).
+    /// The next packet that the host itself sends, independent of any connection. A driver of single connections polls
+    /// it after [`handle_packet`](Self::handle_packet).
     pub fn poll_answer(&mut self) -> Option<Packet> {
         self.out.pop_front()
     }

@@ -27,6 +27,7 @@ fn run(seed: u64, runs: u64) -> [u64; 4] {
 
 #[test]
 fn both_ends_get_every_byte_or_an_error() {
+    /// Number of random runs.
     const RUNS: u64 = 1500;
     let [complete, fallback, error, several] = run(1, RUNS);
     assert!(complete > RUNS / 3 && fallback > RUNS / 20 && error > RUNS / 50 && several > RUNS / 10);
