@@ -65,7 +65,7 @@ struct Source {
 struct Known {
     /// Time of the last successful login.
     right: Instant,
-    /// Failures since then.
+    /// Failures since the last successful login.
     wrong: u32,
     /// Earliest time of the next attempt.
     next: Instant,

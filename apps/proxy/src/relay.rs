@@ -89,9 +89,9 @@ async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried:
 /// The socket at which the relay of a direction failed.
 #[derive(Debug)]
 enum Broken {
-    /// The socket that is read.
+    /// Reading from the source socket failed.
     Source(io::Error),
-    /// The socket that is written.
+    /// Writing to the target socket failed.
     Target(io::Error),
 }
 

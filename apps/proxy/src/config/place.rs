@@ -8,7 +8,7 @@ use core::ops::Range;
 pub struct Text<'a> {
     /// The text.
     pub text: &'a str,
-    /// Its name.
+    /// Name of the file.
     pub file: &'a str,
 }
 

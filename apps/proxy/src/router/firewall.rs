@@ -180,7 +180,8 @@ impl Table<'_> {
             }
             let evaluate_chain = self.evaluate_chain(target, packet, depth + 1);
             return match (is_met, evaluate_chain) {
-                // An unlikely or unknown jump is ignored, unless its chain may accept the packet.
+                // The jump is not taken, or unlikely. An unknown jump is ignored, too, unless its chain may accept the
+                // packet.
                 (MatchResult::Unlikely | MatchResult::No, _) => {
                     (PacketVerdict::Continues(is_met == MatchResult::No), false)
                 }

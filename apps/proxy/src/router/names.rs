@@ -86,7 +86,7 @@ impl Names {
     /// Waits at most `max_wait` for the second address family of the names; returns all recent addresses.
     pub async fn complete(&mut self, max_wait: Duration) -> BTreeSet<IpAddr> {
         let completing = async { while self.next_late().await.is_some() {} };
-        // Ignores addresses that arrive later.
+        // Wait for the remaining look-ups for a limited time; addresses that arrive later are ignored.
         drop(timeout(max_wait, completing).await);
         self.recent.add(Instant::now(), BTreeSet::new())
     }

@@ -201,7 +201,7 @@ impl Service for Proxy {
     }
 
     async fn clean_up(&self) {
-        // After this, no check restores anything.
+        // Stop the repairs first, so that no check restores the rules that are removed next.
         lock(&self.guard).iter_mut().for_each(Guard::stop);
         if !self.settings.install {
             return;

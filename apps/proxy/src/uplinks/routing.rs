@@ -329,7 +329,7 @@ pub fn add_rule(socket: &mut Socket, rule: &Rule) -> io::Result<()> {
 /// Removes a rule.
 ///
 /// # Errors
-/// If it does not exist, or the kernel refuses.
+/// If the rule does not exist, or the kernel refuses.
 pub fn remove_rule(socket: &mut Socket, rule: &Rule) -> io::Result<()> {
     socket.execute(rule_message(DELETE_RULE, rule), 0)
 }
@@ -357,7 +357,7 @@ pub fn add_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
 /// Removes a route.
 ///
 /// # Errors
-/// If it does not exist, or the kernel refuses.
+/// If the route does not exist, or the kernel refuses.
 pub fn remove_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
     socket.execute(route_message(DELETE_ROUTE, route), 0)
 }

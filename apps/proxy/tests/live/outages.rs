@@ -106,7 +106,7 @@ fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, 
 }
 
 #[test]
-#[ignore = "it takes five minutes"]
+#[ignore = "long test: five minutes"]
 fn black_hole_without_uplinks() {
     if !machine_has(&NEEDS) {
         return;
@@ -116,7 +116,7 @@ fn black_hole_without_uplinks() {
 }
 
 #[test]
-#[ignore = "it takes five minutes"]
+#[ignore = "long test: five minutes"]
 fn black_hole_with_lower_maximum_timeout() {
     if !machine_has(&NEEDS) {
         return;
@@ -132,7 +132,7 @@ fn black_hole_with_lower_maximum_timeout() {
 }
 
 #[test]
-#[ignore = "it takes five minutes"]
+#[ignore = "long test: five minutes"]
 fn black_hole_with_uplinks_and_probes() {
     if !machine_has(&NEEDS) {
         return;
@@ -143,7 +143,7 @@ fn black_hole_with_uplinks_and_probes() {
 
 /// The interface goes down, which removes its routes, and comes up again.
 #[test]
-#[ignore = "it takes five minutes"]
+#[ignore = "long test: five minutes"]
 fn interface_down_with_uplinks() {
     if !machine_has(&NEEDS) {
         return;

@@ -277,7 +277,7 @@ fn restart_leaves_no_duplicates_or_remains() {
         return;
     }
     let pair = Pair::new("uplinks-end");
-    // Rules and endpoints of other programs.
+    // Rules and endpoints that other programs have added must stay.
     pair.near("rule add from 10.9.9.9 lookup 77 priority 601");
     pair.near("mptcp endpoint add 10.9.9.9 signal");
     let before = pair.state();

@@ -71,7 +71,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Planned state.
+/// Planned state of rules, routes and endpoints, and the resulting state of each uplink.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Rules, routes and endpoints.
