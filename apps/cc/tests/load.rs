@@ -38,7 +38,7 @@ fn exclusive() -> Option<Exclusive> {
     Some(Exclusive { _guard: guard })
 }
 
-/// True if this machine can load controls.
+/// True if this machine meets the requirements for loading controls.
 fn able() -> bool {
     let lacking = anabranch_kernel::examine().into_iter().find(|finding| !finding.there);
     if let Some(finding) = &lacking {

@@ -58,7 +58,7 @@ pub struct Target {
     pub port: u16,
 }
 
-/// One side of a relay.
+/// One side of a relay: where it listens or to which target it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A TCP socket of the kernel.
