@@ -72,7 +72,7 @@ pub enum LinkRate {
     Trace {
         /// The file of the trace, for messages and reports.
         file: String,
-        /// Its content.
+        /// Content of the trace file.
         content: RateTrace,
         /// Offset within the trace at which the run begins.
         offset: Duration,

@@ -138,7 +138,7 @@ const HAS_DROPPED: u8 = 4;
 /// Flag: some frames enter the queue twice.
 const DUPLICATES: u8 = 8;
 
-/// State that only some frames need.
+/// State of a link that only some frames need.
 #[derive(Clone, Debug)]
 struct Rest<F> {
     up: bool,
@@ -153,8 +153,8 @@ struct Rest<F> {
     loss: Loss,
     loss_rng: Rng,
     impairments: Option<Impairments>,
-    /// Place in the flight, counted from its end, of the frame that leaves at the given time; `None` if that frame was
-    /// lost. A frame that leaves at another time was launched as the last one.
+    /// The last frame with loss or impairments: the time at which it leaves the transmitter, and its place in `flight`,
+    /// counted from the end; `None` if it was lost. A frame that leaves at another time is the last one in `flight`.
     last_launched: (Time, Option<usize>),
     /// Probability that a frame enters the queue twice.
     duplicate: f64,

@@ -55,7 +55,7 @@ pub struct Forwarding<'a> {
 pub struct RouterTable<'a> {
     /// The router.
     pub name: &'a str,
-    /// Whether it chooses among equally short paths.
+    /// Whether the router chooses among equally short paths.
     pub ecmp: bool,
     /// Index of its link to all hosts without a route that it is not connected to; the shortest path, if missing.
     pub default: Option<usize>,

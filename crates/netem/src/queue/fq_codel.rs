@@ -82,7 +82,7 @@ impl Keyed for Settings {
 #[derive(Clone, Debug)]
 struct Bucket<F> {
     frames: Controlled<F>,
-    /// Bytes that it may still send in this turn.
+    /// Bytes that the subqueue may still send in this turn.
     credits: i64,
     /// True if the subqueue is on one of the two lists.
     listed: bool,
