@@ -47,7 +47,7 @@ pub static CONTROLS: &[Control] = &[
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If no control has this name.
 pub fn find(name: &str) -> Result<&'static Control, Error> {
     CONTROLS.iter().find(|control| control.name == name || control.kernel_name == name).ok_or_else(|| {
         let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();

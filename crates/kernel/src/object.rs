@@ -16,7 +16,7 @@ pub fn load(control: &Control, settings: Settings) -> Result<Object, Error> {
 ///
 /// # Errors
 ///
-/// If the kernel refuses it, with the log of its verifier.
+/// If the kernel refuses the object; the error contains the log of the kernel's verifier.
 pub fn with_constants(name: &str, object: &[u8], constants: &[u8]) -> Result<Object, Error> {
     log::begin();
     let refused = |error: libbpf_rs::Error| Error::Refused(log::explain(name, &error));

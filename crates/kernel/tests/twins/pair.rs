@@ -87,7 +87,7 @@ pub struct Pair {
     slow_start: SlowStart,
     input: Vec<u8>,
     expected: Vec<(Event, u32, u32)>,
-    /// Paths that exist, and usable ones.
+    /// Existing paths, and usable paths.
     usable: [bool; 8],
 }
 
