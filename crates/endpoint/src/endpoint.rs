@@ -266,14 +266,14 @@ pub enum NetworkEvent {
     /// A router could not forward a packet of this length (RFC 1191, RFC 8201). The host has checked that the quoted
     /// packet could be this endpoint's own by its addresses and ports; the endpoint checks [`Quote::number`].
     PacketTooBig {
-        /// The packet that was dropped.
+        /// The quoted packet: the one that was dropped.
         quote: Quote,
         /// The largest IP packet that would have passed, bytes.
         mtu: u32,
     },
     /// A packet did not reach its destination (RFC 5461 for TCP, RFC 9260 §10.1 for SCTP).
     Unreachable {
-        /// The packet that was dropped.
+        /// The quoted packet: the one that was dropped.
         quote: Quote,
         /// The kind of error.
         what: Unreachable,
@@ -364,9 +364,9 @@ pub enum Event {
     /// A stream, or every stream, was reset. Data readable before this event precedes the reset; on an outgoing stream, so
     /// do the writes before the request.
     StreamReset {
-        /// The peer sends on it.
+        /// True for a stream on which the peer sends.
         incoming: bool,
-        /// The stream; `None` for all.
+        /// Identifier of the stream; `None` for all streams.
         stream: Option<u16>,
     },
     /// All streams of both directions and the TSNs were reset.

@@ -13,7 +13,7 @@ use anabranch_multipath::pacing::Pacer;
 use core::ops::Range;
 use std::collections::VecDeque;
 
-/// A packet whose fate is not known, or that waits behind one.
+/// A packet that is neither acknowledged nor declared lost, or that is kept until an earlier one is.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     start: u64,
@@ -21,7 +21,7 @@ struct Flight {
     bytes: u32,
     /// Reported as delivered, or sent again under another number.
     done: bool,
-    /// Marked lost since it was sent.
+    /// True if the packet was declared lost after its transmission.
     lost: bool,
     snapshot: Snapshot,
 }
@@ -111,7 +111,7 @@ impl PathRate {
         }
     }
 
-    /// A packet leaves.
+    /// Records the transmission of a packet.
     pub fn sent(&mut self, congestion: &mut dyn CongestionControl, now: Time, sent: Transmission) {
         self.wake = None;
         let Transmission { range, bytes, in_flight, again, mss } = sent;
