@@ -21,7 +21,7 @@ pub enum Sides {
     Sender,
     /// The receive buffer.
     Receiver,
-    /// Both buffers.
+    /// The send buffer and the receive buffer.
     Both,
 }
 
@@ -141,7 +141,7 @@ impl Splitting {
 /// arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rescheduling {
-    /// The buffers that are monitored.
+    /// The buffers that are monitored for blocked shares.
     pub sides: Sides,
     /// The part of its share that a path may have blocked, 0 to 1.
     pub threshold: f64,

@@ -57,7 +57,7 @@ pub struct Entry {
     pub source: &'static str,
     /// Whether the paths of a connection share their growth.
     pub coupled: bool,
-    /// Its congestion signal.
+    /// The control's congestion signal.
     pub signal: Signal,
     /// Creates a control for a connection without paths.
     pub build: fn(&Options) -> Box<dyn CongestionControl>,

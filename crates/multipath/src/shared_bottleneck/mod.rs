@@ -65,7 +65,7 @@ pub const UNKNOWN: u16 = 0;
 /// A sample of a path's delay from an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct DelaySample {
-    /// When it arrived.
+    /// Arrival time of the acknowledgement.
     pub now: Time,
     /// The path.
     pub path: PathId,
@@ -163,7 +163,7 @@ impl Detector {
         Some(self.paths.get(path.index())?.as_ref()?.grouping)
     }
 
-    /// Every path with its mark.
+    /// Every path with the mark of its bottleneck.
     pub fn marks(&self) -> impl Iterator<Item = (PathId, u16)> {
         let mark = |(at, slot): (usize, &Option<Watched>)| Some((id(at), slot.as_ref()?.grouping.bottleneck));
         self.paths.iter().enumerate().filter_map(mark)
@@ -174,7 +174,7 @@ impl Detector {
         Some(self.paths.get(path.index())?.as_ref()?.statistics.summary())
     }
 
-    /// Ends the intervals that are over.
+    /// Ends the base intervals that are over.
     fn advance(&mut self, now: Time) -> bool {
         let Some(end) = self.end else {
             self.end = Some(now + BASE_INTERVAL);

@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// Window by bandwidth-delay product.
+    /// Gain of the window: a multiple of the bandwidth-delay product.
     const fn cwnd_gain(self) -> f64 {
         match self {
             Self::Startup | Self::Drain | Self::Down | Self::Cruise | Self::Refill => 2.0,

@@ -248,8 +248,8 @@ fn newly_admitted_data_precedes_reinjections() {
         let data = Data { now: Time::ZERO, una, end, more: true, arrived: &nothing };
         consn.place(&data, &paths).map(|piece| piece.start)
     };
-    // The slow path has some of its part in flight, which the fast path would reinject at once. Initially the pace is
-    // unknown.
+    // Part of the slow path's data is in flight, and the fast path would reinject it at once. At first the pace is not
+    // known.
     for n in (7..10).rev() {
         assert_eq!(start(0, 10_000, [PathState { cwnd: 0, ..full(fast) }, slow]), Some(n * MSS));
     }

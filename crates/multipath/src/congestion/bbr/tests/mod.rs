@@ -174,7 +174,7 @@ fn startup_opens_the_window_to_twice_the_product() {
     assert_eq!(bench.path.window(), 20_000);
     bench.round(200, 10_000); // + 20,000
     assert_eq!(bench.path.window(), 40_000);
-    // 2 · 20 packets and the 20 acknowledged at once: 60,000 is more than 40,000.
+    // Twice the 20 packets of the product, and 20 that were acknowledged at once: 60,000 is more than 40,000.
     bench.round(200, 10_000);
     assert_eq!(bench.path.window(), 60_000);
     bench.round(200, 10_000);
