@@ -29,12 +29,12 @@ pub(super) struct Slot {
 /// The host's data about a connection.
 #[derive(Debug)]
 pub(super) struct Registration {
-    /// The transport whose ports it uses.
+    /// Transport whose ports the connection uses.
     pub(super) transport: Transport,
     pub(super) stage: Stage,
     /// The keys of the connection in the table of address and port tuples.
     pub(super) tuples: Vec<Tuple>,
-    /// Local port of its newest path.
+    /// Local port of the connection's newest path.
     pub(super) last_port: u16,
     pub(super) token: Option<u32>,
     pub(super) association: AssociationNames,

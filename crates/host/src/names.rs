@@ -227,7 +227,7 @@ mod tests {
             assert!(given.insert(port), "{port} twice");
             names.add_tuple(Transport::Tcp, (SocketAddr::new(LOCAL, port), remote(2)), ID);
         }
-        assert_eq!(given.len(), 9, "all but the listener's");
+        assert_eq!(given.len(), 9, "all ports except that of the listener");
         assert!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(3)).is_some(), "to elsewhere they are free");
         assert!(names.ephemeral(Transport::Udp, &[LOCAL], remote(2)).is_some(), "UDP ports are separate");
         let port = *given.first().expect("nine");

@@ -46,7 +46,7 @@ impl ConnectionRef<'_> {
 
     /// Drains the connection.
     #[inline]
-    #[must_use = "the host has to note it"]
+    #[must_use = "the host has to process the output"]
     pub fn drive<D: ConnectionDriver>(&mut self, now: Time, driver: &mut D) -> Output {
         let Self { core, id, registered, names } = self;
         let mut outlet = Outlet { id: *id, registered, names, driver, output: Output::default() };
@@ -222,7 +222,7 @@ fn further_port(
 struct Each<'a, D> {
     id: ConnectionId,
     driver: &'a mut D,
-    /// Whether there was an event.
+    /// True if the connection had an event.
     any: bool,
 }
 

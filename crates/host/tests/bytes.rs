@@ -77,7 +77,7 @@ macro_rules! transfers {
         }
 
         #[test]
-        #[ignore = "it takes a while: 100 MB each way"]
+        #[ignore = "long test: 100 MB each way"]
         fn $long() {
             transfer($name, LONG_RUN_BYTES);
         }

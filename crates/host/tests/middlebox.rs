@@ -82,7 +82,7 @@ fn first_missing_byte_is_retransmitted_first() {
 }
 
 #[test]
-#[ignore = "it takes a while: 20,000 runs"]
+#[ignore = "long test: 20,000 runs"]
 fn both_ends_get_bytes_or_errors_in_20_000_runs() {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));

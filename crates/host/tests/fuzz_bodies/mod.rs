@@ -3,7 +3,7 @@
 //!
 //! The input is a program: settings, then commands for two ends and the network between them.
 
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 mod ledger;
 mod mutate;

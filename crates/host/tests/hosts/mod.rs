@@ -1,6 +1,6 @@
 //! Two hosts and a network between them in virtual time, for the tests of the host and its fuzz target.
 
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 pub mod forger;
 pub mod program;

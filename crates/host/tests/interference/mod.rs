@@ -4,7 +4,7 @@
 //!
 //! The input is a program of bytes; a property test and a fuzz target use it.
 
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 mod rule;
 
