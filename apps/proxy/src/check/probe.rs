@@ -113,7 +113,8 @@ async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) ->
     best
 }
 
-/// Counts subflows. A program that closes the connection after one first byte may wait after the other.
+/// Counts subflows of test connections. Each connection sends another first byte, because a program that closes the
+/// connection after the one may wait for more data after the other.
 async fn count_subflows((to, from): (SocketAddr, IpAddr), uplinks: u32) -> Outcome {
     let mut best = Outcome::Plain;
     for first_byte in FIRST_BYTES {
