@@ -164,7 +164,7 @@ impl Session {
 
     /// Aborts all connections and stops the stack.
     pub async fn abort(&self) {
-        // The error that is the reason for this is reported instead.
+        // Ignore errors: the earlier error that made the program abort is reported instead.
         let _ = self.stack.stop(Stop::Abort).await;
     }
 
