@@ -89,7 +89,7 @@ pub(super) struct Probe {
     up_acked_per_packet: u64,
     up_rounds: u32,
     rounds_since: u64,
-    /// The start of the cycle, and the time until the next probe.
+    /// Start of the probing cycle, and time from there to the next probe.
     cycle_start: Time,
     wait: Duration,
     /// True if the last probe exceeded the capacity; it ended when it reached the result of the previous probe.
