@@ -64,7 +64,7 @@ pub struct PathRate {
     estimator: DeliveryRate,
     flights: VecDeque<Flight>,
     pacer: Pacer,
-    /// Data waits for the pacer until this time.
+    /// Time at which the pacer lets waiting data leave.
     wake: Option<Time>,
     /// Progress of the repair after a timeout, for protocols without a recovery phase after one.
     pub repair: Repair,
