@@ -74,7 +74,7 @@ impl Listener {
         }
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    /// Replaces an address of either host by another on the same interface, which has the same routes.
     pub(super) fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         self.protocol.renumber(old, new);
         for own in self.local.iter_mut().flatten().filter(|own| own.ip == old) {

@@ -125,7 +125,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether there is anything to [`note`](Host::note).
+    /// Whether the host has anything to [`note`](Host::note).
     pub const fn concerns_host(self) -> bool {
         self.names
     }
