@@ -106,7 +106,7 @@ def running(folder: Path, source: Path, configs: dict[str, str], program: Path) 
 
 
 def _first_process(outer: subprocess.Popen[str]) -> int:
-    """The process that is the first one within, once it is systemd."""
+    """Process id of the machine's first process, once it executes systemd."""
     children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
     deadline = time.monotonic() + TIMEOUT_S
     while True:
