@@ -38,7 +38,7 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
-    /// Length of its header without options, bytes.
+    /// Length of an IP header of this version without options, bytes.
     pub const fn header_len(self) -> u32 {
         match self {
             Self::V4 => 20,
