@@ -28,9 +28,13 @@ const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 /// A connection that ends within this time without a byte is a probe, not a client.
 const PROBE_TIME: Duration = Duration::from_millis(500);
 
+/// Rate limit for log lines about connections that wait because of `max_connections`.
 static NO_ROOM: RateLimited = RateLimited::new();
+/// Rate limit for log lines about failed calls of `accept`.
 static NOT_ACCEPTED: RateLimited = RateLimited::new();
+/// Rate limit for log lines about sources that have reached `max_per_source`.
 static TOO_MANY: RateLimited = RateLimited::new();
+/// Rate limit for log lines about connections that were reset in favour of new ones.
 static EVICTED: RateLimited = RateLimited::new();
 
 /// A service: handles the connections of its listeners.

@@ -30,8 +30,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
+/// Rate limit for log lines about targets that could not be reached.
 static NOT_REACHED: RateLimited = RateLimited::new();
+/// Rate limit for log lines about direct connections to the port of intercepted ones.
 static NOT_HANDED_OVER: RateLimited = RateLimited::new();
+/// Rate limit for log lines about addresses of names that could not be updated.
 static NOT_RENEWED: RateLimited = RateLimited::new();
 
 /// Rules, routes and nftables are checked after each change that the kernel reports, and at this interval.
