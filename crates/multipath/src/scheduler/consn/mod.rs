@@ -356,7 +356,7 @@ impl ConSn {
                 self.block.reached = data.end;
                 Pass::ascending(Stage::Reuse, reached, data.end)
             }
-            // Cases D, C and B-1.
+            // Cases D, C and B-1 of the publication: the left part is acknowledged, and the reused part is shorter than it.
             Stage::Own | Stage::Reuse | Stage::Rest if acknowledged && reached - end < mark - una => {
                 return false;
             }
