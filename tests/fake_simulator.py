@@ -85,7 +85,7 @@ def dying_on_one(request: Request) -> Document:
 
 
 def dying_with_neighbour(request: Request) -> Document:
-    """The same, but one seed kills the worker process, at first together with the other run of its worker."""
+    """`simulate`, but one seed kills the worker process, at first together with the other run of its worker."""
     begun = Path(os.environ["FAKE_MARKS"])
     if str(request.seed) == os.environ["FAKE_VICTIM"]:
         while not begun.exists():
@@ -98,7 +98,7 @@ def dying_with_neighbour(request: Request) -> Document:
 
 
 def dying_with_result(request: Request) -> Document:
-    """The same, but the first worker dies when its result is fetched; the second run waits for a file."""
+    """`slow`, but the first worker dies when its result is fetched."""
     marks = Path(os.environ["FAKE_MARKS"])
     slow(request)
     if marks.read_text(encoding="utf-8").count("\n") == 1:

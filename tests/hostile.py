@@ -55,7 +55,7 @@ GET = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LOOPBACK = bytes(10) + b"\xff\xff" + socket.inet_aton("127.0.0.1")
 CONNECT = b"\x01\x06\x22\x63\x0a\x05%s" + LOOPBACK
 SERVER_PORT = 9009
-"""Of the honest client's server, which a configuration may name."""
+"""Port of the server that the honest client requests; a configuration may name it."""
 VALID = {
     "meter": [HELLO, HELLO + PLAN, HELLO + PLAN + b'{"go":{"zero_ns":0}}\n', b'{"done":{"early":true}}\n', b"[" * 5000],
     "socks": [

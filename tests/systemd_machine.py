@@ -74,7 +74,7 @@ def _write_units(folder: Path, source: Path, configs: dict[str, str]) -> None:
         shutil.copy(unit, folder)
         drop_in = folder / f"{unit.name}.d"
         drop_in.mkdir()
-        # There is no journal.
+        # The machine runs no journal, so the services log to files.
         (drop_in / "log.conf").write_text("[Service]\nStandardOutput=append:/run/log-%n\n", encoding="utf-8")
     for name, text in configs.items():
         (folder / f"{name}.toml").write_text(text, encoding="utf-8")
@@ -106,7 +106,7 @@ def running(folder: Path, source: Path, configs: dict[str, str], program: Path) 
 
 
 def _first_process(outer: subprocess.Popen[str]) -> int:
-    """The process that is the first one within, once it is systemd."""
+    """Process id of the machine's first process, once it executes systemd."""
     children = Path(f"/proc/{outer.pid}/task/{outer.pid}/children")
     deadline = time.monotonic() + TIMEOUT_S
     while True:

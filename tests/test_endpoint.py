@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the endpoint ne
 
 
 class _Started(Exception):  # noqa: N818
-    """Raised in place of the program."""
+    """Raised instead of starting the program."""
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ def corners(sides: Any, bounds: Any) -> Any:
     """Vertices of `sides @ x <= bounds`: all x that satisfy n of n or more bounds exactly, and also the others."""
     chosen = np.array(list(itertools.combinations(range(len(sides)), sides.shape[1])))
     matrices = sides[chosen]
-    regular = np.abs(np.linalg.det(matrices)) > 0.5  # of zeros and ones, so that it is a whole number
+    regular = np.abs(np.linalg.det(matrices)) > 0.5  # matrices of zeros and ones have whole determinants
     found = np.linalg.solve(matrices[regular], bounds[chosen[regular]][..., None])[..., 0]
     return found[np.all(found @ sides.T <= bounds + 1e-9, axis=1)]
 

@@ -51,11 +51,11 @@ class MadeUp(Analysis):
         return list(self.expected())
 
     def late(self, point: Point) -> int:
-        """No run was on a machine that did not keep up."""
+        """Zero: no run was on a machine that did not keep up."""
         return 0
 
     def duration_s(self, point: Point) -> float:
-        """As long as the generated traces, and longer than each window."""
+        """A duration as long as the generated traces, and longer than each window."""
         del point
         return 500.0
 

@@ -46,7 +46,7 @@ def pair(test: int, **settings: Any) -> Iterator[tuple[Stack, Stack, Listener, A
 
 
 def next_event(end: Association, name: str) -> dict[str, Any]:
-    """The next event with this name."""
+    """The association's next event of this name; events of other names before it are dropped."""
     while (event := end.event(LIMIT_S)) is not None:
         if event["event"] == name:
             return event

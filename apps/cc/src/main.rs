@@ -29,6 +29,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
         }
     }
 
+    /// Runs the command that the arguments name.
     fn dispatch(arguments: &[String]) -> Result<(), Error> {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         match words.as_slice() {
@@ -175,6 +176,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
         Ok(())
     }
 
+    /// Replaces this process by a command whose sockets use the control; returns only on failure.
     fn run(name: &str, command: &[String]) -> Error {
         match this_program() {
             Ok(mut this_program) => anabranch_kernel::run(name, command, this_program.arg("detach")),

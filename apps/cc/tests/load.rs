@@ -38,7 +38,7 @@ fn exclusive() -> Option<Exclusive> {
     Some(Exclusive { _guard: guard })
 }
 
-/// True if this machine can load controls.
+/// True if this machine meets the requirements for loading controls.
 fn able() -> bool {
     let lacking = anabranch_kernel::examine().into_iter().find(|finding| !finding.there);
     if let Some(finding) = &lacking {
@@ -56,6 +56,7 @@ fn program(arguments: &[&str]) -> Output {
     Command::new(PROGRAM).args(arguments).output().expect("the program is built")
 }
 
+/// Runs the program, which must succeed, and returns its output.
 fn succeeds(arguments: &[&str]) -> String {
     let output = program(arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));

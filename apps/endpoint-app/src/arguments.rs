@@ -42,11 +42,13 @@ Exit status: 0 everything was delivered, 1 not everything, 2 a mistake in the ar
 everything was delivered.
 ";
 
+/// Names of all commands.
 const COMMANDS: [&str; 6] = ["send", "receive", "connect", "listen", "forward", "http"];
 
 /// Options with a value, and those without one.
 const VALUED: [&str; 9] =
     ["--tun", "--udp", "--protocol", "--set", "--udp-port", "--peer-udp-port", "--mtu", "--output", "--pcap"];
+/// Options without a value.
 const FLAGS: [&str; 2] = ["--json", "--quiet"];
 
 /// The other end of a connection: its addresses and its port.
@@ -56,7 +58,7 @@ pub struct Target {
     pub port: u16,
 }
 
-/// One side of a relay.
+/// One side of a relay: where it listens or to which target it connects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A TCP socket of the kernel.
@@ -97,11 +99,13 @@ struct Words {
     flags: Vec<&'static str>,
 }
 
+/// The error for a wrong argument.
 fn mistake<T>(text: impl Into<String>) -> Result<T, Error> {
     Err(Error::Input(text.into()))
 }
 
 impl Words {
+    /// Separates the arguments into words and options.
     fn split(arguments: &[String]) -> Result<Self, Error> {
         let (mut positional, mut options, mut flags) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = arguments.iter();
@@ -136,6 +140,7 @@ impl Words {
         Ok(Self { positional, options, flags })
     }
 
+    /// All values of an option that may be repeated.
     fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.options.iter().filter(move |(option, _)| *option == name).map(|(_, value)| value.as_str())
     }
@@ -165,7 +170,7 @@ impl Arguments {
     ///
     /// # Errors
     ///
-    /// One sentence with the remedy.
+    /// One sentence about the first wrong argument, with the remedy.
     pub fn read(arguments: &[String]) -> Result<Self, Error> {
         let words = Words::split(arguments)?;
         let tuns = words.all("--tun").map(tun).collect::<Result<Vec<_>, _>>()?;
@@ -367,6 +372,7 @@ fn address(option: &str, text: &str) -> Result<IpAddr, Error> {
         .or_else(|_| mistake(format!("{option} has {}; write an IPv4 or IPv6 address", quoted(text))))
 }
 
+/// Parses `ADDRESS[,ADDRESS…]:PORT`.
 fn target(text: &str) -> Result<Target, Error> {
     let wrong = || {
         Error::Input(format!(

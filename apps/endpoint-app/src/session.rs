@@ -93,7 +93,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// One sentence with the reason.
+    /// One sentence with the reason why the connection failed.
     pub async fn connect(&self, target: &Target) -> Result<Channel, Error> {
         let (first, port) = (target.addresses[0], target.port);
         let to = SocketAddr::new(first, port);
@@ -112,7 +112,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// One sentence with the reason.
+    /// One sentence with the reason why the port cannot be used.
     pub async fn listen(&self, port: u16) -> Result<Listener, Error> {
         let listening = Listening { protocol: self.protocol.clone(), port, backlog: Backlog::default() };
         let refused = |error| Error::Refused(format!("cannot listen on port {port}: {error}"));
@@ -164,7 +164,7 @@ impl Session {
 
     /// Aborts all connections and stops the stack.
     pub async fn abort(&self) {
-        // The error that is the reason for this is reported instead.
+        // Ignore errors: the earlier error that made the program abort is reported instead.
         let _ = self.stack.stop(Stop::Abort).await;
     }
 

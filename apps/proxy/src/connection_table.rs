@@ -47,6 +47,7 @@ pub struct ConnectionEntry {
     evicted: Arc<Notify>,
 }
 
+/// The network that counts as one site for the limits.
 fn site(address: IpAddr) -> Network {
     let address = address.to_canonical();
     Network::of(address, SITE_BITS[usize::from(address.is_ipv6())])

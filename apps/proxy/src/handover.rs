@@ -2,8 +2,8 @@
 //! configuration file. The new process takes over the listeners, with the connections in their backlogs. The old process
 //! serves its open connections until they end.
 //!
-//! The standard input of the new process is one end of a socket pair. It receives one listening socket per message, then a byte
-//! that marks the end. When it is ready, it answers with a byte.
+//! The standard input of the new process is one end of a socket pair. The old process sends one listening socket per
+//! message, then a byte that marks the end. When the new process is ready, it answers with a byte.
 
 use super::error::Error;
 use rustix::net::{

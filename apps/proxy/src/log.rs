@@ -31,7 +31,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(10);
 pub struct RateLimited(Mutex<Option<(Instant, u64)>>);
 
 impl RateLimited {
-    /// No line has been written yet.
+    /// A state in which no line has been written yet.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }

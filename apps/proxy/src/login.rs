@@ -92,7 +92,7 @@ impl Logins {
 
     /// Checks a login from an address. The check is delayed after earlier failures.
     pub async fn attempt(&self, from: IpAddr, credentials: &Credentials, deadline: Instant) -> LoginResult {
-        // This answer needs no delay: it reveals nothing about passwords.
+        // The answer to a proof with an old epoch needs no delay: it reveals nothing about passwords.
         if let Credentials::Proof(proof, _) = credentials
             && proof.epoch != self.epoch
         {
@@ -222,7 +222,7 @@ mod tests {
                 .spawn(async move { logins.attempt(IpAddr::from([192, 0, 2, 1]), &guess, deadline).await });
         }
         let results = attempts.join_all().await;
-        // One immediately, and then one each 250 ms.
+        // One guess is checked immediately, and then one every 250 ms until the deadline.
         assert_eq!(results.iter().filter(|result| matches!(result, LoginResult::Rejected(_))).count(), 40);
     }
 

@@ -45,6 +45,7 @@ impl FailureCounts {
         self.by_user.values().fold(self.others, |sum, &wrong| sum.saturating_add(wrong))
     }
 
+    /// Counts a failed login of a user.
     fn count(&mut self, user: &[u8]) {
         let full = self.by_user.len() >= MAX_NAMES && !self.by_user.contains_key(user);
         let wrong = if full { &mut self.others } else { self.by_user.entry(user.to_vec()).or_default() };
@@ -64,7 +65,7 @@ struct Source {
 struct Known {
     /// Time of the last successful login.
     right: Instant,
-    /// Failures since then.
+    /// Failures since the last successful login.
     wrong: u32,
     /// Earliest time of the next attempt.
     next: Instant,

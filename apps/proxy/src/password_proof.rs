@@ -72,7 +72,7 @@ pub enum ProofState {
     Used,
     /// The clocks differ too much; contains the local time minus the time of the proof, seconds.
     ClockDiffers(i64),
-    /// No further used proof can be stored at present.
+    /// The memory of used proofs is full, so this proof could not be recorded as used.
     MemoryFull,
 }
 

@@ -89,9 +89,9 @@ async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried:
 /// The socket at which the relay of a direction failed.
 #[derive(Debug)]
 enum Broken {
-    /// The socket that is read.
+    /// Reading from the source socket failed.
     Source(io::Error),
-    /// The socket that is written.
+    /// Writing to the target socket failed.
     Target(io::Error),
 }
 
@@ -201,7 +201,7 @@ async fn relay_direction(
 enum Copied {
     /// Number of written bytes, and the bytes that were read but not written.
     Some { written: usize, rest: Vec<u8> },
-    /// No bytes are available to read.
+    /// The source has no bytes to read at present.
     NoInput,
     /// The stream has ended.
     End,

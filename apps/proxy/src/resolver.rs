@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(none.kind(), ErrorKind::HostUnreachable);
     }
 
-    /// One family answers, and the other one answers later.
+    /// One address family answers at once, and the other one later.
     #[tokio::test]
     async fn silent_family_does_not_delay_the_other() {
         for known in ["127.0.0.1:80", "[::1]:80"].map(|address| address.parse::<SocketAddr>().unwrap()) {

@@ -28,9 +28,13 @@ const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 /// A connection that ends within this time without a byte is a probe, not a client.
 const PROBE_TIME: Duration = Duration::from_millis(500);
 
+/// Rate limit for log lines about connections that wait because of `max_connections`.
 static NO_ROOM: RateLimited = RateLimited::new();
+/// Rate limit for log lines about failed calls of `accept`.
 static NOT_ACCEPTED: RateLimited = RateLimited::new();
+/// Rate limit for log lines about sources that have reached `max_per_source`.
 static TOO_MANY: RateLimited = RateLimited::new();
+/// Rate limit for log lines about connections that were reset in favour of new ones.
 static EVICTED: RateLimited = RateLimited::new();
 
 /// A service: handles the connections of its listeners.
@@ -300,6 +304,7 @@ async fn disconnects_at_once(client: &TcpStream) -> bool {
 
 /// Logs once that a client connects without Multipath TCP.
 fn log_first_plain_tcp(service: &impl Service, client: &TcpStream, peer: SocketAddr, transport: Transport) {
+    /// Makes the line appear once.
     static LOGGED: Once = Once::new();
     let plain = transport == Transport::Mptcp && !peer.ip().is_loopback() && !is_multipath(client);
     if plain {

@@ -27,10 +27,12 @@ pub enum Transport {
 impl Transport {
     /// Multipath TCP if the kernel supports it, otherwise TCP; this is logged once.
     pub fn multipath() -> Self {
+        /// Result of the first call.
         static FOUND: OnceLock<Transport> = OnceLock::new();
         *FOUND.get_or_init(Self::find)
     }
 
+    /// Creates a Multipath TCP socket to learn whether the kernel supports it.
     fn find() -> Self {
         match Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)) {
             Ok(_) => Self::Mptcp,

@@ -6,10 +6,12 @@ use super::nat64::Nat64;
 use super::network::Network;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// An IPv4 network in CIDR notation.
 const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Network {
     Network::of(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits)
 }
 
+/// An IPv6 network by its first two groups.
 const fn v6(first: u16, second: u16, bits: u8) -> Network {
     Network::of(IpAddr::V6(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0)), bits)
 }

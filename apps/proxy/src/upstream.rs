@@ -16,7 +16,7 @@ pub enum Upstream {
 }
 
 impl Upstream {
-    /// Creates it from the settings.
+    /// Creates an upstream proxy from the settings.
     pub fn new(via: Via, limits: &Limits) -> Self {
         match via.protocol {
             Protocol::Socks => Self::Socks(socks::Upstream::new(via, limits)),

@@ -61,7 +61,7 @@ impl<F: FnMut() -> io::Result<Vec<u8>>> EarlyData<F> {
 
 /// First messages of the protocol with an upstream proxy.
 pub trait Dialogue: Sync {
-    /// The first answer.
+    /// The proxy's answer to `hello`.
     type Answer: Send;
 
     /// First message, which the proxy answers, for a connection from this local address. It is safe to send it on several
@@ -95,7 +95,7 @@ pub enum NoAnswer {
 pub struct Opened<A> {
     /// The connection.
     pub stream: TcpStream,
-    /// The answer.
+    /// The proxy's answer to `hello`.
     pub answer: A,
     /// True if request and early data have been sent; otherwise [`UpstreamProxy::complete`] sends them.
     is_complete: bool,
@@ -195,7 +195,8 @@ impl UpstreamProxy {
                 }
                 () = sleep_until(candidates.due_at()), if candidates.has_more() && !is_held => {
                     is_held = has_sent_data.load(Ordering::Relaxed);
-                    // The next connection waits for an answer before it sends data.
+                    // Forget this pair of addresses, so that the next connection waits for an answer before it sends
+                    // data.
                     first.filter(|_| is_held).inspect(|pair| self.history.forget(*pair));
                 }
             }

@@ -1,5 +1,5 @@
-//! One seed, many independent streams: every component forks its own by name, so that adding a component does
-//! not change the random numbers of the others.
+//! Random numbers: one seed, many independent streams. Every component forks a stream by its name, so that adding a
+//! component does not change the random numbers of the others.
 
 use rand_core::{Rng as _, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -110,7 +110,7 @@ impl Duration {
 }
 
 impl Time {
-    /// The next moment: a nanosecond later.
+    /// The time one nanosecond later.
     #[must_use]
     pub const fn just_after(self) -> Self {
         Self(self.0.saturating_add(1))

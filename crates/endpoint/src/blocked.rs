@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_to_the_cause_of_the_moment() {
+    fn time_is_charged_to_the_current_cause() {
         let at = |ms: u64| Time::ZERO + Duration::from_millis(ms);
         let mut blocked = Blocked::default();
         assert!(blocked.set(at(0), Some(WaitCause::ReceiveWindow)));

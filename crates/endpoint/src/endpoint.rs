@@ -112,7 +112,7 @@ pub trait Endpoint: Send {
     /// scheduler records none.
     fn keep_decisions(&mut self) {}
 
-    /// The next decision kept, oldest first.
+    /// The oldest scheduling decision that was recorded and not yet polled.
     fn poll_decision(&mut self) -> Option<SchedulingDecision> {
         None
     }
@@ -167,7 +167,7 @@ impl From<&PathReport> for Gauge {
 pub struct Held {
     /// Bytes received and not yet read, out-of-order ones included.
     pub bytes: u64,
-    /// Of these, bytes that wait for a gap to close.
+    /// The part of `bytes` that is out of order: it waits for a gap to close.
     pub reordering: u64,
 }
 
@@ -204,7 +204,7 @@ pub struct Delivery {
     pub len: u64,
     /// Stream identifier.
     pub stream: u16,
-    /// It was sent unordered.
+    /// The message was sent unordered.
     pub unordered: bool,
     /// Payload protocol identifier; zero from byte-stream protocols.
     pub ppid: u32,
@@ -266,14 +266,14 @@ pub enum NetworkEvent {
     /// A router could not forward a packet of this length (RFC 1191, RFC 8201). The host has checked that the quoted
     /// packet could be this endpoint's own by its addresses and ports; the endpoint checks [`Quote::number`].
     PacketTooBig {
-        /// The packet that was dropped.
+        /// The quoted packet: the one that was dropped.
         quote: Quote,
         /// The largest IP packet that would have passed, bytes.
         mtu: u32,
     },
     /// A packet did not reach its destination (RFC 5461 for TCP, RFC 9260 §10.1 for SCTP).
     Unreachable {
-        /// The packet that was dropped.
+        /// The quoted packet: the one that was dropped.
         quote: Quote,
         /// The kind of error.
         what: Unreachable,
@@ -303,9 +303,9 @@ pub enum Unreachable {
 /// A packet of this end, as an ICMP error quotes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quote {
-    /// Its source: this end.
+    /// Source of the quoted packet: this end.
     pub local: SocketAddr,
-    /// Its destination.
+    /// Destination of the quoted packet.
     pub remote: SocketAddr,
     /// TCP's sequence number or SCTP's verification tag, which an off-path attacker cannot know (RFC 5927 §4.1).
     pub number: u32,
@@ -354,19 +354,19 @@ pub enum Event {
     /// A message was abandoned by its [`Reliability`]: nothing of it will be sent or retransmitted. Parts that were sent may
     /// have arrived.
     Abandoned {
-        /// Offset of its first byte in all that was written.
+        /// Offset of the message's first byte in all that was written.
         offset: u64,
-        /// Its length in bytes.
+        /// Length of the message in bytes.
         len: u64,
-        /// A part of it was sent.
+        /// A part of the message was sent.
         sent: bool,
     },
     /// A stream, or every stream, was reset. Data readable before this event precedes the reset; on an outgoing stream, so
     /// do the writes before the request.
     StreamReset {
-        /// The peer sends on it.
+        /// True for a stream on which the peer sends.
         incoming: bool,
-        /// The stream; `None` for all.
+        /// Identifier of the stream; `None` for all streams.
         stream: Option<u16>,
     },
     /// All streams of both directions and the TSNs were reset.
@@ -380,9 +380,9 @@ pub enum Event {
     },
     /// The peer refused the request of [`Endpoint::change_streams`].
     ChangeRefused,
-    /// There is something to read.
+    /// Data, or a part of a message, can be read.
     Readable,
-    /// There is room in the send buffer again, after a write that was not accepted in full.
+    /// The send buffer has room again, after a write that was not accepted in full.
     Writable,
     /// The peer has finished sending; all its data has been, or can now be, read.
     Finished,
@@ -393,11 +393,11 @@ pub enum Event {
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Both sides closed in order.
+    /// Both ends closed the connection in order.
     Closed,
-    /// The other side reset or aborted it.
+    /// The peer reset or aborted the connection.
     Reset,
-    /// This side aborted it.
+    /// This end aborted the connection.
     Aborted,
     /// The peer did not answer in time.
     TimedOut,
@@ -423,9 +423,9 @@ pub struct Report {
     pub send_buffer: u64,
     /// Bytes received and not yet read, out-of-order ones included.
     pub receive_buffer: u64,
-    /// Of these, bytes that wait for a gap to close.
+    /// The part of `receive_buffer` that is out of order: it waits for a gap to close.
     pub reordering_buffer: u64,
-    /// The other side's receive window as last seen, bytes.
+    /// Receive window that the peer last advertised, bytes.
     pub peer_window: u64,
     /// Protocol-specific counters by name, e.g. `("opportunistic_retransmissions", 3)`.
     pub extra: Vec<(&'static str, u64)>,

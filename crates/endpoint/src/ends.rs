@@ -9,7 +9,7 @@ pub struct Address {
     pub ip: IpAddr,
     /// Largest IP packet of its interface, bytes.
     pub mtu: u32,
-    /// Paths from it are backups.
+    /// Paths from this address are backups.
     pub backup: bool,
 }
 

@@ -128,9 +128,9 @@ impl Limited {
 /// Times of one end up to some moment. The current cause counts up to that moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Of the whole connection.
+    /// Times by cause for the whole connection.
     pub connection: Limited,
-    /// Of each path, in the order of [`Report::paths`](crate::Report::paths).
+    /// Times by cause for each path, in the order of [`Report::paths`](crate::Report::paths).
     pub paths: Vec<Limited>,
     /// SCTP: time for which every path that may carry data waited for a buffer, by the occupancy of the buffer.
     pub buffers: crate::blocked::Spent,
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn time_goes_to_the_cause_of_the_moment() {
+    fn time_is_charged_to_the_current_cause() {
         let mut clock = LimitClock::default();
         clock.set(at(5), Limit::Opening, (0, None));
         clock.set(at(7), Limit::SlowStart, (0, None));
@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(limited.by(Limit::SlowStart), ms(13));
         assert_eq!(limited.by(Limit::Application), ms(30));
         assert_eq!(limited.life(), ms(45));
-        // Twice the round-trip time with 3000 bytes free, once with 1000.
+        // The application left 3,000 bytes unused in each of two round trips, and 1,000 in one.
         assert_eq!(limited.missed[Limit::Application as usize], 7000);
         assert_eq!(limited.since(&clock.up_to(at(45))).life(), ms(5));
     }
@@ -361,7 +361,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn times_add_up_to_the_life(
+        fn times_add_up_to_the_connection_lifetime(
             steps in prop::collection::vec((0_u64..1000, 0..Limit::COUNT, 0_u64..3, any::<bool>()), 1..50),
         ) {
             let mut clock = LimitClock::default();

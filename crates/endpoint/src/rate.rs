@@ -13,7 +13,7 @@ use anabranch_multipath::pacing::Pacer;
 use core::ops::Range;
 use std::collections::VecDeque;
 
-/// A packet whose fate is not known, or that waits behind one.
+/// A packet that is neither acknowledged nor declared lost, or that is kept until an earlier one is.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     start: u64,
@@ -21,7 +21,7 @@ struct Flight {
     bytes: u32,
     /// Reported as delivered, or sent again under another number.
     done: bool,
-    /// Marked lost since it was sent.
+    /// True if the packet was declared lost after its transmission.
     lost: bool,
     snapshot: Snapshot,
 }
@@ -29,7 +29,7 @@ struct Flight {
 /// Progress of the repair after a timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Repair {
-    /// No repair is under way.
+    /// No repair is in progress.
     #[default]
     Done,
     /// Some of the lost data has not been retransmitted yet.
@@ -41,7 +41,7 @@ pub enum Repair {
 /// A transmission.
 #[derive(Clone, Debug)]
 pub struct Transmission {
-    /// Its numbers.
+    /// The packet's range of numbers: stream positions in TCP, a transmission number in SCTP.
     pub range: Range<u64>,
     /// Payload bytes.
     pub bytes: u32,
@@ -64,7 +64,7 @@ pub struct PathRate {
     estimator: DeliveryRate,
     flights: VecDeque<Flight>,
     pacer: Pacer,
-    /// Data waits for the pacer until this time.
+    /// Time at which the pacer lets waiting data leave.
     wake: Option<Time>,
     /// Progress of the repair after a timeout, for protocols without a recovery phase after one.
     pub repair: Repair,
@@ -111,7 +111,7 @@ impl PathRate {
         }
     }
 
-    /// A packet leaves.
+    /// Records the transmission of a packet.
     pub fn sent(&mut self, congestion: &mut dyn CongestionControl, now: Time, sent: Transmission) {
         self.wake = None;
         let Transmission { range, bytes, in_flight, again, mss } = sent;
@@ -288,7 +288,7 @@ mod tests {
             rate.sent(&mut control, at(i), bytes(1_000 * i..1_000 * (i + 1), 1_000 * (i + 1)));
         }
         assert_eq!((control.sent.len(), control.sent[3].in_flight), (4, 4_000));
-        // The last one is reported, the second is lost, and goes again in two pieces.
+        // The fourth segment is reported as delivered; the second is lost, and is retransmitted as two segments.
         rate.delivered(at(50), 3_000..4_000);
         rate.lost(&mut control, at(50), 1_000..2_000);
         rate.report(&mut control, at(50), (2_000, false));

@@ -23,7 +23,7 @@ pub struct SchedulingDecision {
 pub enum DecisionReason {
     /// New data on the path that the scheduler chose.
     New,
-    /// Another copy for a path that carries all the data.
+    /// A further copy of data that another path has already sent, for a scheduler that sends all data on each path.
     Copy,
     /// A retransmission (CMT-SCTP; a subflow of Multipath TCP retransmits by itself).
     Retransmission,

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_decides_and_forks_are_apart() {
+    fn secrets_depend_on_the_key_and_forks_differ() {
         let mut a = Secrets::new([1; 32]);
         let fork = a.fork("x").next_u64();
         let drawn = [a.next_u64(), a.next_u64()];
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_matter_how_bytes_are_taken() {
+    fn random_words_equal_the_random_byte_stream() {
         let (mut a, mut b) = (Secrets::new([7; 32]), Secrets::new([7; 32]));
         let mut bytes = [0; 100];
         a.fill(&mut bytes);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn printing_shows_no_key() {
+    fn debug_output_contains_no_key() {
         assert!(!format!("{:?}", Secrets::new([0xab; 32])).contains("171"));
     }
 }

@@ -15,7 +15,7 @@ pub(super) enum Stage {
     Complete((Transport, u16)),
     /// The application.
     Owned,
-    /// No owner: removed when it has ended.
+    /// Neither a listener nor the application owns the connection: it is removed when it has ended.
     Orphan,
 }
 
@@ -29,18 +29,18 @@ pub(super) struct Slot {
 /// The host's data about a connection.
 #[derive(Debug)]
 pub(super) struct Registration {
-    /// The transport whose ports it uses.
+    /// Transport whose ports the connection uses.
     pub(super) transport: Transport,
     pub(super) stage: Stage,
-    /// Its names in the tables.
+    /// The keys of the connection in the table of address and port tuples.
     pub(super) tuples: Vec<Tuple>,
-    /// Local port of its newest path.
+    /// Local port of the connection's newest path.
     pub(super) last_port: u16,
     pub(super) token: Option<u32>,
     pub(super) association: AssociationNames,
     /// Time of its entry in the heap of timers.
     pub(super) timer: Time,
-    /// It is in the queue of those to be driven.
+    /// The connection is in the queue of connections that have to be driven.
     pub(super) ready: bool,
     pub(super) closed: bool,
 }

@@ -40,6 +40,7 @@ fn code(secrets: &Secrets, (local, remote): Tuple, peer: Serial, time_and_mss: u
     u32::from_be_bytes([0, hash[0], hash[1], hash[2]])
 }
 
+/// Number of the period in which a cookie was made.
 fn period(now: Time) -> u64 {
     now.as_nanos() / PERIOD.as_nanos()
 }
@@ -122,6 +123,7 @@ mod tests {
         Segment { seq: Serial(7_000), flags: Flags::SYN, options, ..Segment::default() }
     }
 
+    /// The third segment of the handshake.
     fn third(answer: &Segment, timestamps: bool) -> Segment {
         let echo = answer.options.timestamps.map(|t| Timestamps { value: 901, echo: t.value });
         Segment {

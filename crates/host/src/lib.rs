@@ -140,7 +140,7 @@ pub struct Host {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostError {
-    /// No address of the host is of the family of the other end's.
+    /// The host has no address of the same family (IPv4 or IPv6) as the remote address.
     NoAddress,
     /// Every port towards this remote end is in use.
     NoPort,

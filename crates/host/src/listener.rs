@@ -28,7 +28,7 @@ const COOKIE_LIFE: Duration = Duration::from_secs(128);
 pub(super) struct Listener {
     pub(super) protocol: Protocol,
     pub(super) backlog: Backlog,
-    /// Its addresses; `None` for all addresses of the host.
+    /// The addresses on which the port listens; `None` for all addresses of the host.
     pub(super) local: Option<Vec<Address>>,
     /// SCTP's listener, which keeps no state of a handshake.
     pub(super) stateless: Option<Box<sctp::Listener>>,
@@ -74,7 +74,7 @@ impl Listener {
         }
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    /// Replaces an address of either host by another on the same interface, which has the same routes.
     pub(super) fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         self.protocol.renumber(old, new);
         for own in self.local.iter_mut().flatten().filter(|own| own.ip == old) {

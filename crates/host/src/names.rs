@@ -219,7 +219,7 @@ mod tests {
     const ID: ConnectionId = ConnectionId { slot: 0, generation: core::num::NonZeroU32::MIN };
 
     #[test]
-    fn each_port_between_two_ends_is_given_once() {
+    fn each_port_is_assigned_once_per_remote_end() {
         let mut names = names();
         names.listening.insert((Transport::Tcp, 50_003));
         let mut given = BTreeSet::new();
@@ -227,7 +227,7 @@ mod tests {
             assert!(given.insert(port), "{port} twice");
             names.add_tuple(Transport::Tcp, (SocketAddr::new(LOCAL, port), remote(2)), ID);
         }
-        assert_eq!(given.len(), 9, "all but the listener's");
+        assert_eq!(given.len(), 9, "all ports except that of the listener");
         assert!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(3)).is_some(), "to elsewhere they are free");
         assert!(names.ephemeral(Transport::Udp, &[LOCAL], remote(2)).is_some(), "UDP ports are separate");
         let port = *given.first().expect("nine");

@@ -150,7 +150,7 @@ impl Core {
         }
     }
 
-    /// The endpoint alone.
+    /// The endpoint of any protocol, without this enum.
     pub fn into_endpoint(self) -> Box<dyn Endpoint> {
         match self {
             Self::Tcp(core) => core,

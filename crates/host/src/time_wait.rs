@@ -44,6 +44,7 @@ impl TimeWait {
         self.entries.contains_key(tuple)
     }
 
+    /// Adds an entry; forgets the oldest one at the limit.
     pub(super) fn insert(&mut self, now: Time, tuple: Tuple, state: TimeWaitState) {
         let until = now + LIFETIME;
         if self.entries.insert(tuple, (until, state)).is_none() {

@@ -46,7 +46,7 @@ impl ConnectionRef<'_> {
 
     /// Drains the connection.
     #[inline]
-    #[must_use = "the host has to note it"]
+    #[must_use = "the host has to process the output"]
     pub fn drive<D: ConnectionDriver>(&mut self, now: Time, driver: &mut D) -> Output {
         let Self { core, id, registered, names } = self;
         let mut outlet = Outlet { id: *id, registered, names, driver, output: Output::default() };
@@ -79,8 +79,8 @@ impl Host {
         }
     }
 
-    /// The next packet of the host itself. A driver of single connections polls it after
-    /// [`handle_packet`](Self::handle_packet).
+    /// The next packet that the host itself sends, independent of any connection. A driver of single connections polls
+    /// it after [`handle_packet`](Self::handle_packet).
     pub fn poll_answer(&mut self) -> Option<Packet> {
         self.out.pop_front()
     }
@@ -125,7 +125,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether there is anything to [`note`](Host::note).
+    /// Whether the host has anything to [`note`](Host::note).
     pub const fn concerns_host(self) -> bool {
         self.names
     }
@@ -222,7 +222,7 @@ fn further_port(
 struct Each<'a, D> {
     id: ConnectionId,
     driver: &'a mut D,
-    /// Whether there was an event.
+    /// True if the connection had an event.
     any: bool,
 }
 

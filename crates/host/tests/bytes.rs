@@ -13,6 +13,7 @@ use transfer::{Faults, Load, Outcome, Protocol, Settings};
 const DEFAULT_BYTES: u64 = 5_000_000;
 const LONG_RUN_BYTES: u64 = 100_000_000;
 
+/// Faults of the network in all transfers.
 const FAULTS: Faults = Faults { loss: 0.02, duplication: 0.01, reordering: 0.05, damage: 0.001 };
 
 /// Settings and load of a transfer by its name.
@@ -76,7 +77,7 @@ macro_rules! transfers {
         }
 
         #[test]
-        #[ignore = "it takes a while: 100 MB each way"]
+        #[ignore = "long test: 100 MB each way"]
         fn $long() {
             transfer($name, LONG_RUN_BYTES);
         }

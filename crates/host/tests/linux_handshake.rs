@@ -11,6 +11,7 @@ use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::{Body, Packet};
 use core::net::{IpAddr, Ipv4Addr};
 
+/// Packets that Linux sent, in hexadecimal.
 const LINUX: &str = include_str!("../../../vectors/wire/linux.hex");
 const NOP: u8 = 1;
 const MPTCP: u8 = 30;
@@ -42,12 +43,14 @@ fn flags_and_options(packet: &[u8]) -> (u8, Vec<OptionLayout>) {
     (packet[33] & !0x08, shapes)
 }
 
+/// Flags and option layout of a packet that Linux sent.
 fn linux(name: &str) -> (u8, Vec<OptionLayout>) {
     let line = LINUX.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a vector");
     let byte = |at: usize| u8::from_str_radix(&line[at..at + 2], 16).expect("hexadecimal digits");
     flags_and_options(&(0..line.len()).step_by(2).map(byte).collect::<Vec<_>>())
 }
 
+/// Flags and option layout of a packet of this project.
 fn ours(packet: &Packet) -> (u8, Vec<OptionLayout>) {
     let mut bytes = Vec::new();
     packet.emit(&mut bytes);

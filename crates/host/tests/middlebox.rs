@@ -27,6 +27,7 @@ fn run(seed: u64, runs: u64) -> [u64; 4] {
 
 #[test]
 fn both_ends_get_every_byte_or_an_error() {
+    /// Number of random runs.
     const RUNS: u64 = 1500;
     let [complete, fallback, error, several] = run(1, RUNS);
     assert!(complete > RUNS / 3 && fallback > RUNS / 20 && error > RUNS / 50 && several > RUNS / 10);
@@ -81,7 +82,7 @@ fn first_missing_byte_is_retransmitted_first() {
 }
 
 #[test]
-#[ignore = "it takes a while: 20,000 runs"]
+#[ignore = "long test: 20,000 runs"]
 fn both_ends_get_bytes_or_errors_in_20_000_runs() {
     let number =
         |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().expect("a number"));

@@ -24,7 +24,7 @@ struct settings {
 	u32 coupled_start;
 };
 
-/* One path, for sums. */
+/* One path of a connection, as the sums over all paths need it. */
 struct path {
 	u32 cwnd;
 	u32 ssthresh;
@@ -113,7 +113,7 @@ static ALWAYS_INLINE void reno_acknowledged(struct own *own, u32 acked)
 		shift(own, (s64)(acked * (ONE_PACKET / most(own->path.cwnd, 1))));
 }
 
-/* A loss: the count towards the next packet belongs to the old window. */
+/* Restarts the count of acknowledged packets after a loss, because it belongs to the window before the loss. */
 static ALWAYS_INLINE void restart_count(struct common *common)
 {
 #ifndef KEEPS_COUNT

@@ -5,10 +5,10 @@ use crate::Error;
 /// A control for the kernel.
 #[derive(Debug)]
 pub struct Control {
-    /// Its name in scenarios.
+    /// The control's name in scenarios.
     pub name: &'static str,
-    /// Its name in the kernel, for `sysctl`, `TCP_CONGESTION` and `ss`. It equals the name in scenarios
-    /// except for hyphens: a name in BPF has at most 15 characters: letters, digits and underscores.
+    /// The control's name in the kernel, for `sysctl`, `TCP_CONGESTION` and `ss`. It equals the name in scenarios, with
+    /// underscores instead of hyphens: BPF permits at most 15 letters, digits and underscores.
     pub kernel_name: &'static str,
     /// Description in one line.
     pub summary: &'static str,
@@ -47,7 +47,7 @@ pub static CONTROLS: &[Control] = &[
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If no control has this name.
 pub fn find(name: &str) -> Result<&'static Control, Error> {
     CONTROLS.iter().find(|control| control.name == name || control.kernel_name == name).ok_or_else(|| {
         let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Error {
     /// An invalid argument of the caller.
     Input(String),
-    /// This machine does not meet a requirement.
+    /// This machine lacks something that a control needs, for example a kernel option or a right.
     Machine(String),
     /// The kernel refused an operation.
     Refused(String),

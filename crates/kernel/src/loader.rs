@@ -68,7 +68,7 @@ impl Statistics {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// Its name.
+    /// The control's name.
     pub name: &'static str,
     /// Version of the loader.
     pub version: String,
@@ -257,7 +257,7 @@ const UNREGISTER_POLL: (u32, Duration) = (500, Duration::from_millis(10));
 ///
 /// # Errors
 ///
-/// If it is not loaded or is the default of the caller's network namespace, or the system refuses.
+/// If the control is not loaded or is the default of the caller's network namespace, or the system refuses.
 pub fn unload(control: &Control) -> Result<u64, Error> {
     let name = control.name;
     let open = list()?.into_iter().find(|loaded| loaded.name == name).map_or(0, |loaded| loaded.sockets);

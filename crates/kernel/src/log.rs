@@ -3,7 +3,9 @@
 use libbpf_rs::PrintLevel;
 use std::sync::{Mutex, Once, PoisonError};
 
+/// Messages since [`begin`].
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
+/// Makes libbpf use this log, once for the process.
 static INITIALISED: Once = Once::new();
 
 /// Maximum length of the stored log, bytes. A longer log loses its beginning; the verifier's error is at its end.

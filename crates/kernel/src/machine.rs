@@ -74,8 +74,11 @@ fn kernel_requirements() -> Vec<Finding> {
 /// Whether the caller has `CAP_NET_ADMIN`, and `CAP_BPF` or `CAP_SYS_ADMIN`: root within a container may have
 /// neither.
 fn may_load() -> bool {
+    /// `CAP_NET_ADMIN`.
     const NET_ADMIN: u64 = 1 << 12;
+    /// `CAP_SYS_ADMIN`.
     const SYS_ADMIN: u64 = 1 << 21;
+    /// `CAP_BPF`.
     const BPF: u64 = 1 << 39;
     let status = read("/proc/self/status");
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

@@ -16,7 +16,7 @@ pub fn load(control: &Control, settings: Settings) -> Result<Object, Error> {
 ///
 /// # Errors
 ///
-/// If the kernel refuses it, with the log of its verifier.
+/// If the kernel refuses the object; the error contains the log of the kernel's verifier.
 pub fn with_constants(name: &str, object: &[u8], constants: &[u8]) -> Result<Object, Error> {
     log::begin();
     let refused = |error: libbpf_rs::Error| Error::Refused(log::explain(name, &error));
@@ -63,7 +63,7 @@ mod tests {
         Some(error.to_string())
     }
 
-    // One test, because the log of libbpf is global.
+    // Both checks are in one test, because the log of libbpf is global.
     #[test]
     fn controls_are_verified_and_errors_explained() {
         if crate::machine::check().is_ok() {

@@ -45,7 +45,7 @@ pub fn link(name: &str) -> PathBuf {
 ///
 /// # Errors
 ///
-/// If it cannot be mounted, or if users other than root may have created the files.
+/// If the BPF file system cannot be mounted, or if users other than root may have created its files.
 pub fn prepare() -> Result<OwnedFd, Error> {
     if !mounted() {
         mount("bpf", BPFFS, "bpf", MountFlags::empty(), Some(c"mode=0700")).map_err(|error| {

@@ -18,6 +18,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// The compiled BPF program that sets a socket's congestion control.
 static OBJECT: &[u8] = include_bytes!("../bpf/objects/select.bpf.o");
 
 /// Prefix of the names of the cgroups that this module creates.

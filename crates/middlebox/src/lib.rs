@@ -127,7 +127,7 @@ macro_rules! middleboxes {
         }
 
         impl Settings {
-            /// Its kind.
+            /// The kind of middlebox to which these settings belong.
             pub fn kind(&self) -> &'static Kind {
                 match self { $(Self::$Kind(_) => &$module::KIND,)+ }
             }
@@ -144,7 +144,7 @@ macro_rules! middleboxes {
                 Err(unknown(kind, KINDS))
             }
 
-            /// The values of its keys.
+            /// The values of the settings, by key.
             pub fn values(&self) -> Vec<(&'static str, Value)> {
                 match self { $(Self::$Kind(settings) => settings.values(),)+ }
             }

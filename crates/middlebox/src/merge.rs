@@ -127,6 +127,7 @@ fn is_plain(segment: &Segment) -> bool {
     !segment.payload.is_empty() && segment.flags.0 & !(Flags::ACK | Flags::PSH | Flags::FIN).0 == 0
 }
 
+/// True if no later segment may be appended to this one.
 fn ends(segment: &Segment) -> bool {
     segment.flags.intersects(Flags::PSH | Flags::FIN)
 }

@@ -42,7 +42,7 @@ pub struct Settings {
     pub window_scale: bool,
     /// Changes segments with SYN.
     pub syn: bool,
-    /// Changes all other segments.
+    /// Changes all segments without SYN.
     pub data: bool,
 }
 

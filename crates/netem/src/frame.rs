@@ -13,7 +13,7 @@ pub trait Frame {
         false
     }
 
-    /// Whether it carries data of an application. Only loss models that count such packets use this.
+    /// Whether the frame carries data of an application. Only loss models that count such packets use this.
     fn has_data(&self) -> bool {
         true
     }

@@ -16,16 +16,16 @@ pub struct Kind {
     pub summary: &'static str,
     /// The defining publication; empty if none is needed.
     pub source: &'static str,
-    /// Its keys.
+    /// The keys of the kind's settings.
     pub keys: &'static [Key],
 }
 
 /// A key of a kind.
 #[derive(Debug)]
 pub struct Key {
-    /// Its name.
+    /// Name of the key.
     pub name: &'static str,
-    /// The type of its values.
+    /// Type of the key's values.
     pub takes: Takes,
     /// The value if the key is not given.
     pub default: Default,
@@ -125,7 +125,8 @@ pub enum Value {
 ///
 /// # Panics
 ///
-/// The getters panic for a key that the kind did not declare: a bug in its file, never in a scenario.
+/// The getters panic for a key that the kind did not declare. This is a bug in the kind's file; a scenario cannot cause
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a>(pub &'a [(&'static str, Value)]);
 
@@ -191,7 +192,7 @@ pub trait Keyed: Sized {
 /// An unknown kind, or values of keys that are valid alone but not together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidValues {
-    /// The keys concerned; the message is about the first.
+    /// The keys that are invalid together. The message begins with the first of them.
     pub keys: &'static [&'static str],
     /// The rest of a message that begins with the key and its queue, loss model or middlebox: a verb, the
     /// problem, and the remedy.

@@ -13,8 +13,8 @@ pub struct LinkModel {
     pub rate: LinkRate,
     /// One-way propagation delay.
     pub delay: LinkDelay,
-    /// Each packet is delayed further by a uniform draw from 0 to this. The order is kept by sorting the
-    /// draws, unless `reorder` is set.
+    /// Maximum random delay in addition to `delay`: each packet gets a uniform draw from 0 to this. Unless `reorder` is
+    /// set, the draws are sorted, so that packets keep their order.
     pub jitter: Duration,
     /// Largest IP packet, bytes; at most 65,535.
     pub mtu: u32,
@@ -72,7 +72,7 @@ pub enum LinkRate {
     Trace {
         /// The file of the trace, for messages and reports.
         file: String,
-        /// Its content.
+        /// Content of the trace file.
         content: RateTrace,
         /// Offset within the trace at which the run begins.
         offset: Duration,

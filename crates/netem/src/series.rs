@@ -24,7 +24,7 @@ impl Series {
         Self { file: file.into(), points: points.into() }
     }
 
-    /// The name of its file.
+    /// Name of the file that contains the series.
     pub fn file(&self) -> &str {
         &self.file
     }

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn example_of_rfc_1071() {
+    fn checksum_equals_the_example_of_rfc_1071() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(Checksum::new().bytes(&bytes).finish(), !0xddf2);
     }

@@ -8,7 +8,7 @@
 //! Every header, option and chunk is a plain value with an exact `wire_len()` and a codec. Parsing never
 //! panics. This crate has no connections, clocks or simulators.
 //!
-//! A packet, its length, its bytes, and the packet that they are parsed to:
+//! A packet, its length, its bytes, and the packet that parsing them returns:
 //!
 //! ```
 //! use anabranch_wire::tcp::{Flags, Segment};

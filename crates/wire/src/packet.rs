@@ -56,7 +56,7 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// The field or value without an encoding.
+    /// If a field has a value that cannot be encoded: that field.
     pub fn validate(&self) -> Result<(), EncodeError> {
         let longest = match (self.source, self.destination) {
             (IpAddr::V4(_), IpAddr::V4(_)) => ipv4::Header::MAX_PAYLOAD,

@@ -24,7 +24,7 @@ impl Payload {
         Self { offset, len }
     }
 
-    /// True if it has no bytes.
+    /// True if the payload has no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }

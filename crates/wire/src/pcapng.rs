@@ -161,6 +161,7 @@ impl<W: Write> Writer<W> {
         Ok(self.out)
     }
 
+    /// Begins a block.
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.block.extend_from_slice(&kind.to_le_bytes());
@@ -180,6 +181,7 @@ impl<W: Write> Writer<W> {
         self.block.resize(self.block.len().next_multiple_of(4), 0);
     }
 
+    /// Ends the block and writes it.
     fn end(&mut self) -> io::Result<()> {
         let len = (self.block.len() as u32 + 4).to_le_bytes();
         self.block[4..8].copy_from_slice(&len);

@@ -129,6 +129,7 @@ fn aligned_len(options: &Options) -> u32 {
         + multipath.sum::<u32>()
 }
 
+/// A TCP packet with these options and this length of payload.
 fn tcp(options: Options, len: u32) -> Packet {
     let segment = Segment { options, payload: Payload::new(0, len), ..Segment::default() };
     Packet {

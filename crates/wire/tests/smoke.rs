@@ -11,6 +11,7 @@ use proptest::test_runner::TestRunner;
 struct Rng(u64);
 
 impl Rng {
+    /// A random number below a bound.
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

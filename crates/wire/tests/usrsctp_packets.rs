@@ -9,6 +9,7 @@ use anabranch_wire::{Body, Buffer};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 
+/// Packets that usrsctp sent, in hexadecimal.
 const VECTORS: &str = include_str!("../../../vectors/wire/sctp-usrsctp.hex");
 
 /// Name and bytes of each packet, from the IP header on.

@@ -38,7 +38,7 @@ const LARGE_HEAD: Refusal = Refusal(431, "Request Header Fields Too Large");
 ///
 /// # Errors
 ///
-/// If it is no folder; one sentence.
+/// If the path names no folder; the error is one sentence.
 pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
     match folder.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),

@@ -18,7 +18,7 @@ use tokio::runtime::Builder;
 ///
 /// # Errors
 ///
-/// One sentence for the caller.
+/// Errors are one sentence, for the caller to print.
 pub fn main(arguments: &[String]) -> Result<u8, Error> {
     if arguments.is_empty() || arguments.iter().any(|word| ["--help", "-h", "help"].contains(&word.as_str()))
     {
@@ -112,7 +112,7 @@ async fn with_session(
     match task(&session).await {
         Ok(()) => session.finish().await,
         Err(error) => {
-            // The peers learn it at once.
+            // Abort the connections, so that the peers learn of the end at once.
             session.abort().await;
             Err(error)
         }

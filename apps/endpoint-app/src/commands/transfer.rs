@@ -18,7 +18,7 @@ const BUFFER_BYTES: usize = 128 << 10;
 ///
 /// # Errors
 ///
-/// If it cannot be read; one sentence.
+/// If the file cannot be read; the error is one sentence.
 pub async fn open(file: &Path) -> Result<File, Error> {
     let refused =
         |problem: &dyn core::fmt::Display| Error::Input(format!("cannot read {}: {problem}", file.display()));
@@ -38,7 +38,7 @@ impl Sink {
     ///
     /// # Errors
     ///
-    /// If it cannot be written; one sentence.
+    /// If the file cannot be written; the error is one sentence.
     pub async fn open(file: Option<&Path>) -> Result<Self, Error> {
         let Some(file) = file else { return Ok(Self(None)) };
         match File::options().write(true).create(true).truncate(false).open(file).await {
@@ -58,6 +58,7 @@ impl Sink {
     }
 }
 
+/// Converts an input or output error into a message that names the action.
 fn failed(action: &str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Refused(format!("cannot {action}: {error}"))
 }

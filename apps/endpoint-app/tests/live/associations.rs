@@ -4,7 +4,9 @@ use super::program::{Folder, PROGRAM, Program, hash_of, used_paths};
 use rustix::process::Signal;
 use std::process::Command;
 
+/// Addresses of the first program's UDP paths.
 const HERE: &str = "--udp 127.115.1.1 --udp 127.115.1.2";
+/// Addresses of the second program's UDP paths.
 const THERE: &str = "--udp 127.115.1.3 --udp 127.115.1.4";
 
 #[test]

@@ -16,6 +16,7 @@ fn curl(url: &str) -> (Option<i32>, Vec<u8>) {
     (output.status.code(), output.stdout)
 }
 
+/// Body of the test, in its namespaces.
 fn relays() {
     let folder = Folder::new();
     let file = folder.random("file", 3_000_000);

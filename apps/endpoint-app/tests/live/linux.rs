@@ -13,6 +13,7 @@ const NEEDS: [Need; 3] = [Need::Namespaces, Need::Tun, Need::Mptcp];
 /// The kernel has `10.0.i.1` on path `i`, the program `10.0.i.2`.
 const NETWORK: &str = "--tun tun0,10.0.0.1/24,10.0.0.2 --tun tun1,10.0.1.1/24,10.0.1.2";
 
+/// Length of the transferred file.
 const BYTES: usize = 8_000_000;
 
 /// The kernel sends packets with a source address of path `i` by interface `i`.
@@ -24,6 +25,7 @@ fn routes() {
     ip("mptcp limits set subflow 4 add_addr_accepted 4");
 }
 
+/// Body of the test in which the program sends to Linux.
 fn sends() {
     let folder = Folder::new();
     let file = folder.random("sent", BYTES);
@@ -51,6 +53,7 @@ fn file_goes_to_linux_over_two_paths() {
     }
 }
 
+/// Body of the test in which the program receives from Linux.
 fn receives() {
     let folder = Folder::new();
     let (sent, received) = (folder.random("sent", BYTES), folder.file("received"));
@@ -131,8 +134,9 @@ fn interrupted_transfer_is_reset_and_reported() {
     }
 }
 
+/// Body of the test of refused connections and signals.
 fn refuses() {
-    // Without a listener the kernel resets.
+    // The kernel answers a SYN to a port without a listener with a reset.
     let folder = Folder::new();
     let file = folder.random("sent", 1000);
     let mut program = Program::start(&format!("send {file} 10.0.0.1:5001 {NETWORK}"));

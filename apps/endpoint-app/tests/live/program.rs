@@ -66,7 +66,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The program may have ended already, so errors are ignored.
         drop(self.child.kill().and_then(|()| self.child.wait()));
     }
 }

@@ -42,6 +42,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         }
     }
 
+    /// Runs the command that the arguments name.
     fn dispatch(arguments: &[String]) -> Result<(), Error> {
         let words = split_options(arguments);
         if words.iter().any(|word| ["--help", "-h"].contains(word)) {
@@ -136,6 +137,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         words
     }
 
+    /// Removes an option from the arguments.
     fn without<'a>(option: &str, words: &[&'a str]) -> Vec<&'a str> {
         words.iter().copied().filter(|word| *word != option).collect()
     }
@@ -206,6 +208,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         if config.uplink.is_empty() { Err(missing("[[uplink]]", file)) } else { Ok(config) }
     }
 
+    /// The path that `--config` gives, if any.
     fn file<'a>(rest: &'a [&str]) -> Result<Option<&'a Path>, Error> {
         match rest {
             [] => Ok(None),
@@ -218,6 +221,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         }
     }
 
+    /// The error for a command without its table in the configuration.
     fn missing(table: &str, file: &Path) -> Error {
         Error::Input(format!("{}: the table {table} is missing", file.display()))
     }

@@ -181,6 +181,7 @@ fn interfaces(json: &str) -> Vec<Interface> {
     array(json).iter().filter_map(of_device).collect()
 }
 
+/// The elements of a JSON array; empty for other JSON.
 fn array(json: &str) -> Vec<Value> {
     serde_json::from_str(json).unwrap_or_default()
 }

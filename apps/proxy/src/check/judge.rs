@@ -77,6 +77,7 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
     findings
 }
 
+/// The finding about two interfaces with one address.
 fn shared(SharedAddress { device, used, address }: &SharedAddress) -> Finding {
     bad_finding(
         format!("{device} has the same address as {used}, {address}: only one of them can be used"),
@@ -86,12 +87,14 @@ fn shared(SharedAddress { device, used, address }: &SharedAddress) -> Finding {
     )
 }
 
+/// The interfaces of the uplinks, for a message.
 fn names(uplinks: &[Uplink]) -> String {
     let names: Vec<_> =
         uplinks.iter().map(|uplink| format!("{} {}", uplink.device, uplink.address)).collect();
     names.join(", ")
 }
 
+/// The finding about Multipath TCP in the kernel.
 fn kernel(facts: &Facts) -> Finding {
     match facts.enabled {
         Some(true) => good_finding("the kernel has Multipath TCP"),
@@ -117,6 +120,7 @@ fn limits(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// The finding about the path manager's endpoint of an uplink.
 fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
     let Uplink { address, device, has_default_route, .. } = uplink;
     let known = facts.endpoints.as_ref()?.iter().find(|endpoint| endpoint.address == *address);
@@ -168,6 +172,7 @@ fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
     )
 }
 
+/// The findings from test connections.
 fn outcomes(facts: &Facts, attempt: &Attempt) -> Vec<Finding> {
     let to = attempt.to;
     let needed = facts.uplinks.len() as u32;
@@ -241,6 +246,7 @@ mod tests {
         }
     }
 
+    /// Facts without a fault.
     fn healthy() -> Facts {
         let uplinks = vec![uplink("wlan0", "192.0.2.1"), uplink("wwan0", "198.51.100.1")];
         let endpoints = uplinks.iter().map(|u| Endpoint { address: u.address, opens: true, backup: false });

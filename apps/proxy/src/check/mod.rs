@@ -21,7 +21,7 @@ pub fn check(proxy: Option<&str>, via: Option<&Via>, inner: &[String]) -> Result
     let to = proxy.map(resolve).transpose()?;
     let facts = facts::collect(to, inner)?;
     let attempt = match to {
-        // Without Multipath TCP, a connection would only show the same fault again.
+        // If the kernel has Multipath TCP disabled, a test connection would only show this fault again.
         Some(to) if facts.enabled == Some(true) => {
             Some(probe::attempt(to, via.map(Via::expected), &facts.uplinks)?)
         }

@@ -65,8 +65,8 @@ pub fn attempt(to: SocketAddr, expected: Option<Expected>, uplinks: &[Uplink]) -
     Ok(Attempt { to, from })
 }
 
-/// First byte of a SOCKS 5 greeting and of a Convert message. The peer acknowledges it and waits for the rest. On a connection
-/// that the peer closes, no further subflow could be opened.
+/// First byte of a SOCKS 5 greeting and of a Convert message. The peer acknowledges the byte and waits for the rest, so
+/// the connection stays open. After a close by the peer no further subflow could be opened.
 const FIRST_BYTES: [u8; 2] = [5, 1];
 
 /// Connects from one uplink, checks the answer, and counts subflows.
@@ -113,7 +113,8 @@ async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) ->
     best
 }
 
-/// Counts subflows. A program that closes the connection after one first byte may wait after the other.
+/// Counts subflows of test connections. Each connection sends another first byte, because a program that closes the
+/// connection after the one may wait for more data after the other.
 async fn count_subflows((to, from): (SocketAddr, IpAddr), uplinks: u32) -> Outcome {
     let mut best = Outcome::Plain;
     for first_byte in FIRST_BYTES {

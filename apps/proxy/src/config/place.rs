@@ -8,7 +8,7 @@ use core::ops::Range;
 pub struct Text<'a> {
     /// The text.
     pub text: &'a str,
-    /// Its name.
+    /// Name of the file.
     pub file: &'a str,
 }
 
@@ -138,6 +138,7 @@ fn example(key: &str) -> &'static str {
     }
 }
 
+/// Expected form of a setting that is a string.
 const TEXT: &str = "a text in quotation marks (with a unit for an amount, such as \"10 s\")";
 
 fn describe_expected<'a>(found: &str, expected: &'a str) -> &'a str {

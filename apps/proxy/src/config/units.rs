@@ -7,6 +7,7 @@ use std::time::Duration;
 /// Name of a unit, and its size in the smallest unit (1 ms or 1 B).
 type Unit = (&'static str, u64);
 
+/// Units of durations.
 const TIMES: [Unit; 4] = [("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
 
 /// Network operators count in powers of ten; programs often count in powers of two (IEC 80000-13).

@@ -40,7 +40,8 @@ pub struct Budget {
     /// Length of a period. Each period starts with the full budget.
     #[serde(default)]
     pub period: Period,
-    /// Day on which a monthly period starts. In a shorter month, it is the last day.
+    /// Day of the month on which a monthly period starts. In a month without that day, the period starts on the last
+    /// day.
     pub first_day: Option<Spanned<i8>>,
     /// Role of the uplink after the budget is used up.
     #[serde(default = "standby")]

@@ -64,7 +64,7 @@ pub enum Protocol {
 pub struct Expected {
     /// The protocol.
     pub protocol: Protocol,
-    /// True if this program logs in there: the upstream proxy must then offer proofs of passwords.
+    /// True if this program logs in at the upstream proxy, which must then offer proofs of passwords.
     pub has_user: bool,
 }
 

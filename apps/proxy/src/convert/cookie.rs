@@ -45,6 +45,7 @@ impl Cookies {
         cookie.len() == LEN && (now || before)
     }
 
+    /// The authentication code of a client's address and a period.
     fn mac(&self, client: IpAddr, period: u64) -> Hmac<Sha256> {
         let address = match client.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),

@@ -29,7 +29,7 @@ pub fn from_connect_error(error: &io::Error) -> (ErrorCode, u8) {
         // A firewall rule on this machine forbids the connection.
         ErrorKind::PermissionDenied => (ErrorCode::NotAuthorized, 0),
         ErrorKind::NetworkUnreachable => (ErrorCode::DestinationUnreachable, NETWORK),
-        // This machine has no address of that family, or none with a route to the server.
+        // This machine has no address of the server's address family, or none with a route to the server.
         _ if is_one_of(&[libc::EADDRNOTAVAIL, libc::EAFNOSUPPORT]) => {
             (ErrorCode::DestinationUnreachable, NETWORK)
         }

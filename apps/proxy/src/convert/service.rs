@@ -19,8 +19,11 @@ use std::io::{self, ErrorKind};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
+/// Rate limit for log lines about refused clients.
 static REFUSED: RateLimited = RateLimited::new();
+/// Rate limit for log lines about requests for denied servers.
 static DENIED: RateLimited = RateLimited::new();
+/// Rate limit for log lines about servers that could not be reached.
 static NOT_REACHED: RateLimited = RateLimited::new();
 
 /// Maximum part of a message that is returned in an error: a message minus the headers of message and error.

@@ -39,7 +39,7 @@ pub struct Common {
 struct Backend {
     common: Common,
     server: Server,
-    /// True if it is the only server.
+    /// True if the reverse proxy has no other server.
     is_only: bool,
     resolver: Resolver,
     addresses: Mutex<Vec<SocketAddr>>,

@@ -28,7 +28,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Creates it from the settings.
+    /// Creates a reverse proxy from its settings.
     pub fn new(settings: Reverse, limits: Limits) -> Self {
         let servers: Vec<_> = settings.to.iter().map(|server| server.as_ref().clone()).collect();
         let common = Common {

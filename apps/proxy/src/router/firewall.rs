@@ -180,7 +180,8 @@ impl Table<'_> {
             }
             let evaluate_chain = self.evaluate_chain(target, packet, depth + 1);
             return match (is_met, evaluate_chain) {
-                // An unlikely or unknown jump is ignored, unless its chain may accept the packet.
+                // The jump is not taken, or unlikely. An unknown jump is ignored, too, unless its chain may accept the
+                // packet.
                 (MatchResult::Unlikely | MatchResult::No, _) => {
                     (PacketVerdict::Continues(is_met == MatchResult::No), false)
                 }
@@ -320,6 +321,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Firewall mark of intercepted packets.
     const MARK: u32 = 1 << 27;
 
     /// A ruleset with the base chain `input` of `inet fw`, and other chains.
@@ -340,10 +342,12 @@ mod tests {
         find_dropping_chain(&ruleset(policy, chains), &[Family::V4, Family::V6], &["lan0".to_owned()], MARK)
     }
 
+    /// A rule statement that matches these connection states.
     fn state(states: &[&str]) -> Value {
         json!({"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": states}})
     }
 
+    /// A rule statement that matches packets that arrive by an interface.
     fn by(interface: &str) -> Value {
         json!({"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": interface}})
     }

@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// More repairs than this within this time mean that another program keeps removing the rules.
+/// If there are more repairs than this within `FIX_WINDOW`, another program keeps removing the rules.
 const MAX_FIXES: usize = 20;
 const FIX_WINDOW: Duration = Duration::from_secs(10);
 

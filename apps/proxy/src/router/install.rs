@@ -128,7 +128,7 @@ pub fn routes(family: Family, table: &str) -> Vec<Value> {
 ///
 /// # Errors
 ///
-/// The message of `ip` if it fails.
+/// The message of `ip` if the program fails.
 pub fn list(family: Family, command: &str) -> Result<Vec<Value>, Error> {
     let printed = ip(&format!("{} -N -j {command}", family.option()))?;
     serde_json::from_str(&printed)

@@ -17,6 +17,7 @@ const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 /// Time for which an address is kept after the last look-up that returned it: hosts may still use it from an earlier answer.
 const ADDRESS_LIFETIME: Duration = Duration::from_secs(3600);
 
+/// Rate limit for log lines about names that could not be looked up.
 static UNKNOWN: RateLimited = RateLimited::new();
 /// Recent addresses of names, with the time of the last look-up that returned them.
 #[derive(Debug, Default)]
@@ -85,7 +86,7 @@ impl Names {
     /// Waits at most `max_wait` for the second address family of the names; returns all recent addresses.
     pub async fn complete(&mut self, max_wait: Duration) -> BTreeSet<IpAddr> {
         let completing = async { while self.next_late().await.is_some() {} };
-        // Ignores addresses that arrive later.
+        // Wait for the remaining look-ups for a limited time; addresses that arrive later are ignored.
         drop(timeout(max_wait, completing).await);
         self.recent.add(Instant::now(), BTreeSet::new())
     }

@@ -140,10 +140,12 @@ pub fn renewal(names: &BTreeSet<IpAddr>) -> String {
     text
 }
 
+/// Separates addresses by family.
 fn split(names: &BTreeSet<IpAddr>) -> (Vec<IpAddr>, Vec<IpAddr>) {
     names.iter().partition(|address| address.is_ipv4())
 }
 
+/// The definition of an nftables set.
 fn set(name: &str, kind: &str, flags: &str, elements: &[impl Display]) -> String {
     let mut text = format!("\tset {name} {{\n\t\ttype {kind}\n");
     if !flags.is_empty() {

@@ -30,8 +30,11 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
+/// Rate limit for log lines about targets that could not be reached.
 static NOT_REACHED: RateLimited = RateLimited::new();
+/// Rate limit for log lines about direct connections to the port of intercepted ones.
 static NOT_HANDED_OVER: RateLimited = RateLimited::new();
+/// Rate limit for log lines about addresses of names that could not be updated.
 static NOT_RENEWED: RateLimited = RateLimited::new();
 
 /// Rules, routes and nftables are checked after each change that the kernel reports, and at this interval.
@@ -90,6 +93,7 @@ impl Proxy {
 
     /// Logs once that the proxy is reached with TCP over one link.
     fn log_first_plain_tcp(&self, server: &TcpStream) {
+        /// Makes the line appear once.
         static LOGGED: Once = Once::new();
         if self.via.transport() == Transport::Mptcp && !is_multipath(server) {
             LOGGED.call_once(|| {
@@ -200,7 +204,7 @@ impl Service for Proxy {
     }
 
     async fn clean_up(&self) {
-        // After this, no check restores anything.
+        // Stop the repairs first, so that no check restores the rules that are removed next.
         lock(&self.guard).iter_mut().for_each(Guard::stop);
         if !self.settings.install {
             return;

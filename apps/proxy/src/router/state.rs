@@ -8,6 +8,7 @@ use crate::config::Router;
 use crate::error::Error;
 use std::collections::BTreeSet;
 
+/// Remedy if no router runs: commands that start it.
 const START: &str = "systemctl start anabranch-router, or: anabranch-proxy router --config FILE";
 
 /// Derives the findings. A finding comes before those that depend on it.

@@ -21,9 +21,13 @@ use std::io;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 
+/// Rate limit for log lines about refused clients.
 static REFUSED: RateLimited = RateLimited::new();
+/// Rate limit for log lines about requests for denied servers.
 static DENIED: RateLimited = RateLimited::new();
+/// Rate limit for log lines about unsupported commands.
 static NO_SUCH_COMMAND: RateLimited = RateLimited::new();
+/// Rate limit for log lines about servers that could not be reached.
 static NOT_REACHED: RateLimited = RateLimited::new();
 
 /// A SOCKS 5 proxy.

@@ -26,7 +26,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Creates it from the settings.
+    /// Creates a client of a SOCKS proxy from the settings.
     pub fn new(via: Via, limits: &Limits) -> Self {
         Self { proxy: UpstreamProxy::new(via, limits), epoch: Mutex::default() }
     }

@@ -17,15 +17,24 @@ const FAMILY_NAME: u16 = 2;
 /// Length of `struct genlmsghdr`.
 const HEADER: usize = 4;
 
+/// Command `MPTCP_PM_CMD_ADD_ADDR`.
 const ADD: u8 = 1;
+/// Command `MPTCP_PM_CMD_DEL_ADDR`.
 const DELETE: u8 = 2;
+/// Command `MPTCP_PM_CMD_GET_ADDR`.
 const GET: u8 = 3;
+/// Command `MPTCP_PM_CMD_SET_LIMITS`.
 const SET_LIMITS: u8 = 5;
+/// Command `MPTCP_PM_CMD_GET_LIMITS`.
 const GET_LIMITS: u8 = 6;
+/// Command `MPTCP_PM_CMD_SET_FLAGS`.
 const SET_FLAGS: u8 = 7;
 
+/// Attribute `MPTCP_PM_ATTR_ADDR`.
 const ADDRESS: u16 = 1;
+/// Attribute `MPTCP_PM_ATTR_RCV_ADD_ADDRS`.
 const ACCEPTED: u16 = 2;
+/// Attribute `MPTCP_PM_ATTR_SUBFLOWS`.
 const SUBFLOWS: u16 = 3;
 
 /// Attributes nested in `ADDRESS`.
@@ -36,7 +45,9 @@ const V6: u16 = 4;
 const FLAGS: u16 = 6;
 const LINK: u16 = 7;
 
+/// Flag `MPTCP_PM_ADDR_FLAG_SUBFLOW`.
 const SUBFLOW: u32 = 1 << 1;
+/// Flag `MPTCP_PM_ADDR_FLAG_BACKUP`.
 const BACKUP: u32 = 1 << 2;
 /// Created by the kernel for the source address of a subflow; an explicit endpoint replaces it.
 const IMPLICIT: u32 = 1 << 4;

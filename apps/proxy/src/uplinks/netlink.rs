@@ -70,6 +70,7 @@ impl Message {
     }
 }
 
+/// The error for a message that is shorter than its header.
 fn short() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a message of the kernel is too short")
 }

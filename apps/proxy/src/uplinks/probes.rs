@@ -223,6 +223,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    /// The time `millis` milliseconds after `begin`.
     fn after(begin: Instant, millis: u64) -> Instant {
         begin + Duration::from_millis(millis)
     }
@@ -250,7 +251,7 @@ mod tests {
     #[test]
     fn link_with_long_delays_is_not_dead() {
         let (begin, mut address_state) = (Instant::now(), ProbedAddress::new(String::new()));
-        // There is no answer yet.
+        // The first probe has no answer yet.
         address_state.record_probe(begin);
         assert!(!address_state.update(after(begin, 1_900), SECOND));
         for took in [20, 1_500, 1_400, 30, 1_600] {

@@ -28,9 +28,12 @@ const ADDRESS_HEADER: usize = 8;
 const ROUTE_HEADER: usize = 12;
 const RULE_HEADER: usize = 12;
 
+/// `AF_INET`.
 const INET: u8 = 2;
+/// `AF_INET6`.
 const INET6: u8 = 10;
 
+/// Address family of IPv4 or IPv6.
 const fn family(v4: bool) -> u8 {
     if v4 { INET } else { INET6 }
 }
@@ -51,9 +54,13 @@ pub struct Link {
 }
 
 impl Link {
+    /// `IFF_UP`.
     const UP: u32 = 1;
+    /// `IFF_LOOPBACK`.
     const LOOPBACK: u32 = 1 << 3;
+    /// `IFF_POINTOPOINT`.
     const POINT_TO_POINT: u32 = 1 << 4;
+    /// `IFF_RUNNING`.
     const RUNNING: u32 = 1 << 6;
 
     /// True if the interface is up and has a carrier (operational state `up` or `unknown`, RFC 2863). The kernel sets
@@ -103,10 +110,13 @@ pub struct Address {
 impl Address {
     /// IPv4: not the first address of its network. IPv6: a temporary address (RFC 8981).
     pub const SECONDARY: u32 = 1;
+    /// `IFA_F_OPTIMISTIC`.
     const OPTIMISTIC: u32 = 4;
+    /// `IFA_F_DADFAILED`: another host uses the address.
     const DUPLICATE: u32 = 8;
-    /// Not used for new connections any more.
+    /// The address is deprecated: it is not used for new connections any more.
     pub const DEPRECATED: u32 = 0x20;
+    /// `IFA_F_TENTATIVE`.
     const TENTATIVE: u32 = 0x40;
     /// `RT_SCOPE_LINK`.
     const LINK: u8 = 253;
@@ -149,7 +159,9 @@ pub fn links(socket: &mut Socket) -> io::Result<Vec<Link>> {
 }
 
 fn parse_link(message: &Message) -> io::Result<Link> {
+    /// `IFLA_IFNAME`.
     const NAME: u16 = 3;
+    /// `IFLA_STATS64`.
     const STATISTICS: u16 = 23;
     let header: [u8; LINK_HEADER] = message.header()?;
     let word = |at: usize| u32::from_ne_bytes(core::array::from_fn(|byte| header[at + byte]));
@@ -178,8 +190,11 @@ fn parse_link(message: &Message) -> io::Result<Link> {
 /// # Errors
 /// If the kernel's answer is unexpected.
 pub fn addresses(socket: &mut Socket) -> io::Result<Vec<Address>> {
+    /// `IFA_ADDRESS`.
     const ADDRESS: u16 = 1;
+    /// `IFA_LOCAL`.
     const LOCAL: u16 = 2;
+    /// `IFA_FLAGS`.
     const FLAGS: u16 = 8;
     let mut addresses = Vec::new();
     for message in socket.list(&Message::new(GET_ADDRESS, &[0; ADDRESS_HEADER]))? {
@@ -208,12 +223,19 @@ pub fn defaults(socket: &mut Socket) -> io::Result<Vec<DefaultRoute>> {
 const KIND_UNICAST: u8 = 1;
 const KIND_UNREACHABLE: u8 = 7;
 const KIND_THROW: u8 = 9;
+/// `RTA_OIF`.
 const OUTPUT: u16 = 4;
+/// `RTA_GATEWAY`.
 const GATEWAY: u16 = 5;
+/// `RTA_PRIORITY`.
 const PRIORITY: u16 = 6;
+/// `RTA_PREFSRC`.
 const SOURCE: u16 = 7;
+/// `RTA_MULTIPATH`.
 const HOPS: u16 = 9;
+/// `RTA_TABLE`.
 const TABLE: u16 = 15;
+/// `RTA_VIA`.
 const VIA: u16 = 18;
 
 /// Parses a default route, with one entry per next hop; empty for other routes.
@@ -307,7 +329,7 @@ pub fn add_rule(socket: &mut Socket, rule: &Rule) -> io::Result<()> {
 /// Removes a rule.
 ///
 /// # Errors
-/// If it does not exist, or the kernel refuses.
+/// If the rule does not exist, or the kernel refuses.
 pub fn remove_rule(socket: &mut Socket, rule: &Rule) -> io::Result<()> {
     socket.execute(rule_message(DELETE_RULE, rule), 0)
 }
@@ -335,7 +357,7 @@ pub fn add_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
 /// Removes a route.
 ///
 /// # Errors
-/// If it does not exist, or the kernel refuses.
+/// If the route does not exist, or the kernel refuses.
 pub fn remove_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
     socket.execute(route_message(DELETE_ROUTE, route), 0)
 }

@@ -28,7 +28,7 @@ const DEBOUNCE: Duration = Duration::from_millis(20);
 /// Interval of checks for changes without a notification, such as endpoints that another program removes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
 
-/// More corrections than this within this time mean that another program reverts them; then there is a pause.
+/// If there are more corrections than this within `FIX_WINDOW`, another program reverts them; then there is a pause.
 const MAX_FIXES: usize = 20;
 const FIX_WINDOW: Duration = Duration::from_secs(10);
 

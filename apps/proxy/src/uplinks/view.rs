@@ -7,7 +7,7 @@ use super::routing::{self, Address, DefaultRoute as Gateway, Link};
 use core::net::IpAddr;
 use std::io;
 
-/// State at one time.
+/// State of the machine's network at one time: interfaces, addresses, routes, rules and endpoints.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Interfaces.
@@ -27,7 +27,7 @@ pub struct View {
 }
 
 impl View {
-    /// Reads the whole state.
+    /// Reads the whole state from the kernel.
     ///
     /// # Errors
     /// If the kernel's answer is unexpected.

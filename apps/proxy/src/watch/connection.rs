@@ -53,7 +53,7 @@ pub enum Kind {
 pub struct EndSample {
     /// Transport of this end.
     pub kind: Kind,
-    /// Subflows; with TCP, there is one.
+    /// Subflows of this end; a TCP connection has one.
     pub subflows: Vec<Subflow>,
 }
 

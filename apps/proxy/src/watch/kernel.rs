@@ -135,6 +135,7 @@ mod tests {
     use crate::stream::{Transport, open};
     use std::io::{Read, Write};
 
+    /// Both ends of a connection over loopback.
     fn pair(transport: Transport) -> Option<(TcpStream, std::net::TcpStream)> {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = open(here, transport).ok()?;

@@ -32,7 +32,7 @@ struct Open {
 pub struct Totals {
     /// Open connections.
     pub open: u64,
-    /// All connections, including the open ones.
+    /// Number of all connections, including the open ones.
     pub connections: u64,
     /// Connections whose client used Multipath TCP.
     pub multipath: u64,
@@ -100,7 +100,7 @@ impl Totals {
     }
 }
 
-/// Status at one time.
+/// Status of the proxy at one time.
 #[derive(Debug, Serialize)]
 pub struct Snapshot {
     /// Totals of services by name.

@@ -29,6 +29,7 @@ pub struct Carried {
     pub rtt_us: u32,
 }
 
+/// Traffic by local address and by side (towards clients or servers).
 static UPLINKS: Mutex<BTreeMap<(IpAddr, Side), Carried>> = Mutex::new(BTreeMap::new());
 
 fn lock() -> MutexGuard<'static, BTreeMap<(IpAddr, Side), Carried>> {

@@ -25,7 +25,7 @@ pub fn socks(bytes: &[u8]) {
         wire::emit_request(bytes[1], &target, &mut again);
         let parsed = wire::request(&again).expect("it was written here").expect("it is whole");
         assert_eq!((parsed.0.1, parsed.1), (target, again.len()));
-        // An address that was written as a name gets shorter, or has been one.
+        // The encoding is unchanged, except for an address that the input had in the form of a name (type 3).
         assert!(again[3] == bytes[3] && again.len() == len || bytes[3] == 3, "{bytes:?}");
     }
 }

@@ -17,16 +17,16 @@ use std::time::Duration;
 /// for lack of memory, it keeps the connection for `net.mptcp.close_timeout`, a minute, without any subflow.
 const RESET_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Behaviour of one end.
+/// Behaviour of one end of a transfer.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     /// Seed of the content that it writes.
     seed: u64,
-    /// Number of bytes that it writes.
+    /// Number of bytes that this end writes.
     len: usize,
     /// Number of bytes after which it resets the connection.
     reset_at: Option<usize>,
-    /// True if it writes only after it has read everything; the other end is then half-closed.
+    /// True if this end writes only after it has read everything; the other end is then half-closed.
     afterwards: bool,
 }
 
@@ -48,10 +48,10 @@ fn plan(seed: u64) -> [Part; 2] {
     })
 }
 
-/// Result of one end.
+/// Result of one end of a transfer.
 #[derive(Debug)]
 struct Seen {
-    /// True if the end of the stream was read, false if reading or writing failed.
+    /// Bytes read until the end of the stream, or the error of reading or writing.
     read: Result<Vec<u8>, io::Error>,
 }
 
@@ -145,6 +145,7 @@ fn transfer_by_converter_is_whole_or_fails() {
 }
 
 fn transfer(through: impl Fn(SocketAddr) -> TcpStream) {
+    /// Number of transfers.
     const TRANSFERS: u64 = 500;
     let (tell, served) = channel();
     let target = server("127.0.0.1:0", move |mut stream| {

@@ -79,7 +79,7 @@ fn options_of_tcp() -> Vec<u8> {
     all.into_iter().filter(|(_, name)| is_on(name)).map(|(kind, _)| kind).collect()
 }
 
-/// These kinds, and the Multipath TCP option.
+/// The option kinds of TCP, and the Multipath TCP option.
 fn options_of_multipath_tcp() -> Vec<u8> {
     [options_of_tcp(), vec![30]].concat()
 }
@@ -300,7 +300,8 @@ fn cookie_is_required_and_bound_to_the_address() {
         assert_eq!(error(&converter, &with(wrong)).0, ErrorCode::NotAuthorized, "{wrong:?}");
     }
     converter.line("the cookie is invalid or expired");
-    // The client stores the epoch and uses it. After a restart of the converter, it receives the new one.
+    // The converter's client stores the epoch from the first answer and uses it. After a restart of the converter, the
+    // client receives the new epoch.
     let near = by(converter.address(), "");
     for _ in 0..2 {
         assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
@@ -340,7 +341,7 @@ fn proxy_proves_its_password_to_converter() {
     stranger.line("refuses the cookies that it sent; if it requires a user");
 }
 
-/// This converter waits for the client's data before it answers, so the data must be sent with the message.
+/// This converter answers only after it has read data of the client, so the data must be sent with the message.
 #[test]
 fn early_data_are_sent_with_convert_message() {
     let target: SocketAddr = "192.0.2.1:80".parse().expect("an address");
@@ -410,7 +411,7 @@ fn waiting_clients_use_little_memory() {
     let converter = Program::start("convert", CONVERTER, 1);
     let target = echo("127.0.0.1:0");
     let stream = || connected_over(connect(converter.address()), target);
-    // The first client makes the program open its common descriptors.
+    // The first clients make the converter open the descriptors that all connections share.
     let first: Vec<_> = (0..50).map(|_| stream()).collect();
     let before = converter.resident();
     let idle: Vec<_> = (0..CLIENTS).map(|_| stream()).collect();

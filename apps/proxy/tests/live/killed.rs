@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Number of kills of the proxy.
 const TIMES: u64 = 50;
+/// Number of clients that send at the same time.
 const STREAMS: usize = 8;
 
 /// Starts an echo server; returns its address and the number of its connections.

@@ -26,6 +26,7 @@ fn has_curl() -> bool {
     Command::new("curl").arg("--version").output().is_ok()
 }
 
+/// Scenario of the emulated network between the client and the proxy.
 const TEXT: &str = r#"
 title = "Two links to a proxy"
 [link_defaults]
@@ -190,6 +191,7 @@ fn answer(stream: &TcpStream) -> std::io::Result<Counted> {
     }
 }
 
+/// Kills a child process and waits for its end.
 pub fn kill(mut child: Child) {
     child.kill().expect("it is ours");
     child.wait().expect("it is ours");

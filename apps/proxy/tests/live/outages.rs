@@ -8,10 +8,13 @@ use anabranch_testkit::namespace::{machine_has, set};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Number of outages in a test.
 const OUTAGES: u64 = 15;
 /// Time before the first outage, for the set-up and slow start.
 const FIRST: Duration = Duration::from_secs(10);
+/// Length of an outage.
 const LASTS: Duration = Duration::from_secs(8);
+/// Time from the end of an outage to the next one.
 const BETWEEN: Duration = Duration::from_secs(12);
 
 /// Limits: longest gap, and longest time until a returned link carries data.
@@ -63,6 +66,7 @@ fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Durat
     outages
 }
 
+/// Time from one outage to the next.
 const fn every() -> Duration {
     LASTS.saturating_add(BETWEEN)
 }
@@ -102,7 +106,7 @@ fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, 
 }
 
 #[test]
-#[ignore = "it takes five minutes"]
+#[ignore = "long test: five minutes"]
 fn black_hole_without_uplinks() {
     if !machine_has(&NEEDS) {
         return;
@@ -112,7 +116,7 @@ fn black_hole_without_uplinks() {
 }
 
 #[test]
-#[ignore = "it takes five minutes"]
+#[ignore = "long test: five minutes"]
 fn black_hole_with_lower_maximum_timeout() {
     if !machine_has(&NEEDS) {
         return;
@@ -128,7 +132,7 @@ fn black_hole_with_lower_maximum_timeout() {
 }
 
 #[test]
-#[ignore = "it takes five minutes"]
+#[ignore = "long test: five minutes"]
 fn black_hole_with_uplinks_and_probes() {
     if !machine_has(&NEEDS) {
         return;
@@ -139,7 +143,7 @@ fn black_hole_with_uplinks_and_probes() {
 
 /// The interface goes down, which removes its routes, and comes up again.
 #[test]
-#[ignore = "it takes five minutes"]
+#[ignore = "long test: five minutes"]
 fn interface_down_with_uplinks() {
     if !machine_has(&NEEDS) {
         return;

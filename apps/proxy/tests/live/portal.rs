@@ -9,13 +9,13 @@ use std::time::Duration;
 /// Behaviour of the program on the first link.
 #[derive(Clone, Copy, Debug)]
 enum Portal {
-    /// It sends an answer of another protocol.
+    /// The portal sends an answer of another protocol.
     Answers,
-    /// It sends no answer.
+    /// The portal sends no answer.
     IsSilent,
-    /// It closes the connection immediately.
+    /// The portal closes the connection immediately.
     Closes,
-    /// It resets the connection immediately.
+    /// The portal resets the connection immediately.
     Resets,
 }
 

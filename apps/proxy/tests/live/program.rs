@@ -125,11 +125,13 @@ impl Program {
         std::fs::write(&self.config.0, text).expect("it is ours");
     }
 
+    /// Sends a signal to the program.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, signal).expect("it runs");
     }
 
+    /// Waits for the end of the program.
     pub fn wait(&mut self) -> ExitStatus {
         self.child.wait().expect("it is our child")
     }

@@ -43,7 +43,8 @@ fn end_of(lan: &Lan, from: &str, to: SocketAddr) -> Option<ErrorKind> {
 /// True if a server answers an ICMP echo request of the host (RFC 792, RFC 4443 §4.1).
 fn is_pinged(lan: &Lan, server: &str) -> bool {
     let to = at(server, 0);
-    // An IPv4 raw socket also returns the IP header. For IPv6, it does not, and the kernel computes the checksum.
+    // An IPv4 raw socket also returns the IP header. An IPv6 raw socket returns no header, and the kernel computes the
+    // checksum.
     let (protocol, request, reply, header) =
         if to.is_ipv4() { (Protocol::ICMPV4, 8, 0, 20) } else { (Protocol::ICMPV6, 128, 129, 0) };
     let mut message = [request, 0, 0, 0, 0x12, 0x34, 0, 1];
@@ -162,7 +163,8 @@ fn check_findings(lan: &Lan, mut router: Program) {
     );
 }
 
-/// Other programs remove rules, routes and tables, or a firewall drops intercepted packets. Connections never hang for long.
+/// Other programs remove rules, routes and tables, or a firewall drops intercepted packets. The router stays usable in
+/// each case, and no connection hangs for long.
 #[test]
 fn router_survives_changes_by_other_programs() {
     if !machine_has(&NEEDS) {

@@ -107,7 +107,7 @@ fn wrong_login_is_refused_and_guessing_is_slow() {
     let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
     let proxy = Program::start("socks", &config, 1);
     assert_eq!(exchange(&connect(proxy.address()), &[5, 1, 0]), [5, 0xff]);
-    // This must precede other lines of this kind, because of the rate limit only the first is logged.
+    // This check precedes other log lines of its kind, because of the rate limit only the first is logged.
     proxy.line("127.0.0.1: offers no accepted authentication method");
     let begin = Instant::now();
     for guess in [b"secreT", b"guess1", b"guess2"] {

@@ -19,6 +19,7 @@ const NEEDS: [Need; 2] = [Need::Namespaces, Need::Mptcp];
 /// Address of the sender, which is reached over both links.
 const SERVER: ([u8; 4], u16) = ([203, 0, 113, 9], 5000);
 
+/// Configuration with both links as uplinks.
 const BOTH: &str = "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\n";
 
 struct Pair {
@@ -50,10 +51,12 @@ impl Pair {
         pair
     }
 
+    /// Runs `ip` in the namespace of the near host.
     fn near(&self, arguments: &str) -> String {
         ip(&self.near, arguments)
     }
 
+    /// Starts `anabranch-proxy uplinks` on the near host.
     fn care(&self, config: &str) -> Program {
         Program::start_silent_in(self.near.name(), "uplinks", config)
     }
@@ -221,7 +224,7 @@ fn lost_link_is_unused_until_it_returns() {
     }
 }
 
-/// The last link keeps its endpoint, so that connections wait for it as TCP does.
+/// The only remaining link keeps its endpoint when it goes down, so that connections wait for it as TCP does.
 #[test]
 fn connections_wait_for_the_last_link() {
     if !machine_has(&NEEDS) {
@@ -274,7 +277,7 @@ fn restart_leaves_no_duplicates_or_remains() {
         return;
     }
     let pair = Pair::new("uplinks-end");
-    // Rules and endpoints of other programs.
+    // Rules and endpoints that other programs have added must stay.
     pair.near("rule add from 10.9.9.9 lookup 77 priority 601");
     pair.near("mptcp endpoint add 10.9.9.9 signal");
     let before = pair.state();
@@ -288,7 +291,7 @@ fn restart_leaves_no_duplicates_or_remains() {
     care.signal(Signal::KILL);
     care.wait();
     assert_eq!(pair.state(), installed);
-    // The next process takes over everything; connections are not interrupted.
+    // A new process takes over all rules, routes and endpoints; connections are not interrupted.
     let mut care = pair.care(BOTH);
     care.line("w1 10.77.1.2: used, via 10.77.1.1");
     assert_eq!(pair.state(), installed);

@@ -10,7 +10,7 @@ const SPARE: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct Fragments {
     by_key: BTreeMap<u64, Vec<u8>>,
-    /// So that in the long run no fragment needs an allocation.
+    /// Buffers of fragments that have been read, kept for reuse: in the long run no fragment needs an allocation.
     spare: Vec<Vec<u8>>,
 }
 
@@ -20,7 +20,7 @@ impl Fragments {
         self.by_key.len()
     }
 
-    /// True if none waits.
+    /// True if no fragment is kept.
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
     }
@@ -28,7 +28,7 @@ impl Fragments {
     /// Keeps a fragment.
     ///
     /// # Panics
-    /// If there is one with this key.
+    /// If a fragment with this key is already kept.
     pub fn place(&mut self, key: u64, bytes: &[u8]) {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.extend_from_slice(bytes);
@@ -39,7 +39,7 @@ impl Fragments {
     /// Forgets a run of fragments, given as the first key and a count, that will not be read.
     ///
     /// # Panics
-    /// If one of them is not there.
+    /// If one of the fragments is not kept.
     pub fn forget(&mut self, (first, count): (u64, u32)) {
         for key in first..first + u64::from(count) {
             assert!(self.by_key.remove(&key).is_some(), "no fragment {key}");
@@ -49,7 +49,7 @@ impl Fragments {
     /// Appends the fragments of a message, given as runs of a first key and a count, to `out` and forgets them.
     ///
     /// # Panics
-    /// If one of them is not there.
+    /// If one of the fragments is not kept.
     pub fn collect(&mut self, runs: &[(u64, u32)], out: &mut Vec<u8>) {
         for &(first, count) in runs {
             for key in first..first + u64::from(count) {

@@ -28,7 +28,7 @@ impl ReceiveBuffer {
     /// Appends the next `len` bytes, which begin at `offset`, to `out` and forgets them.
     ///
     /// # Panics
-    /// If `offset` is not that of the next byte, or there are fewer than `len`.
+    /// If `offset` is not the offset of the next unread byte, or fewer than `len` bytes are kept from there.
     pub fn read(&mut self, offset: u64, len: u64, out: &mut Vec<u8>) {
         assert_eq!(offset, self.next(), "bytes are read in order");
         assert!(offset + len <= self.ring.end(), "{len} bytes from {offset} on, of {}", self.ring.end());

@@ -44,7 +44,7 @@ impl Ring {
         (&self.bytes[first], &self.bytes[second])
     }
 
-    /// Nothing below `offset` is needed any more.
+    /// Removes the bytes below `offset`, which are not needed any more.
     pub fn forget(&mut self, offset: u64) {
         self.start = self.start.max(offset);
         self.end = self.end.max(self.start);

@@ -58,7 +58,7 @@ impl SendBuffer {
     /// Forgets everything below an offset.
     ///
     /// # Panics
-    /// If that has not been written.
+    /// If the application has not written all bytes below the offset.
     pub fn release(&mut self, below: u64) {
         assert!(below <= self.written(), "{below} is not below the {} bytes written", self.written());
         self.ring.forget(below);

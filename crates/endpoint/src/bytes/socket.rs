@@ -8,7 +8,7 @@ use anabranch_base::time::Time;
 pub struct Socket<'a> {
     /// The protocol.
     pub endpoint: &'a mut dyn Endpoint,
-    /// Its bytes.
+    /// Bytes that the endpoint has to send and has received.
     pub bytes: &'a mut Bytes,
     /// The time now.
     pub now: Time,

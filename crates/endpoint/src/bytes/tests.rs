@@ -1,10 +1,12 @@
 use super::*;
 use proptest::prelude::*;
 
+/// The pattern bytes of a range of stream offsets.
 fn bytes(range: core::ops::Range<u64>) -> Vec<u8> {
     range.map(Payload::byte).collect()
 }
 
+/// The bytes that the buffer writes for a payload.
 fn filled(buffer: &SendBuffer, payload: Payload) -> Vec<u8> {
     let mut out = vec![0; payload.len as usize];
     buffer.fill(payload, &mut out);
@@ -30,7 +32,7 @@ fn written_bytes_are_kept_until_released() {
 
 #[test]
 #[should_panic(expected = "is not among")]
-fn released_bytes_are_gone() {
+fn released_bytes_cannot_be_sent_again() {
     let mut buffer = SendBuffer::default();
     buffer.write(&[1, 2, 3]);
     buffer.release(2);
@@ -39,14 +41,14 @@ fn released_bytes_are_gone() {
 
 #[test]
 #[should_panic(expected = "is not among")]
-fn unwritten_bytes_are_not_sent() {
+fn unwritten_bytes_cannot_be_sent() {
     let mut buffer = SendBuffer::default();
     buffer.write(&[1, 2, 3]);
     filled(&buffer, Payload::new(2, 2));
 }
 
 #[test]
-fn a_stream_is_read_in_order_however_it_comes() {
+fn stream_is_read_in_order_after_any_arrival_order() {
     let mut buffer = ReceiveBuffer::default();
     let mut out = Vec::new();
     buffer.place(5000, &bytes(5000..9000));
@@ -60,7 +62,7 @@ fn a_stream_is_read_in_order_however_it_comes() {
 
 #[test]
 #[should_panic(expected = "has been read")]
-fn read_bytes_have_no_place() {
+fn bytes_that_were_read_cannot_arrive_again() {
     let mut buffer = ReceiveBuffer::default();
     buffer.place(0, &[1, 2]);
     buffer.read(0, 2, &mut Vec::new());
@@ -68,7 +70,7 @@ fn read_bytes_have_no_place() {
 }
 
 #[test]
-fn a_message_is_collected_from_its_runs() {
+fn message_is_assembled_from_runs_of_fragments() {
     let mut fragments = Fragments::default();
     for (key, text) in [(9, "lo"), (7, "ab"), (20, " wor"), (8, "hel"), (21, "ld")] {
         fragments.place(key, text.as_bytes());
@@ -86,7 +88,7 @@ fn a_message_is_collected_from_its_runs() {
 
 #[test]
 #[should_panic(expected = "two fragments")]
-fn a_key_is_given_once() {
+fn two_fragments_with_one_key_panic() {
     let mut fragments = Fragments::default();
     fragments.place(1, b"a");
     fragments.place(1, b"b");
@@ -96,9 +98,10 @@ fn a_key_is_given_once() {
 enum Command {
     /// The application writes this number of bytes.
     Write(usize),
-    /// A part of the kept bytes is sent: its start, and its share of the rest, in 256ths.
+    /// A part of the kept bytes is sent. The fields are its start as a share of the kept bytes, and its length as a
+    /// share of the bytes after the start, in 256ths.
     Fill(u8, u8),
-    /// This share of the kept bytes is released, in 256ths.
+    /// This share of the kept bytes, in 256ths, is acknowledged and released.
     Release(u8),
 }
 
@@ -110,13 +113,14 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
+/// A part of a length, in 255ths.
 fn share(of: u64, share: u8) -> u64 {
     of * u64::from(share) / 255
 }
 
 proptest! {
     #[test]
-    fn a_send_buffer_is_a_long_vector(commands in prop::collection::vec(command(), 1..60)) {
+    fn send_buffer_equals_a_vector_of_all_bytes(commands in prop::collection::vec(command(), 1..60)) {
         let (mut buffer, mut model) = (SendBuffer::default(), Vec::new());
         let mut released = 0;
         for command in commands {
@@ -147,7 +151,7 @@ proptest! {
 
     /// Pieces come within a window of the stream in any order; the application reads what it can now and then.
     #[test]
-    fn a_receive_buffer_gives_the_stream(
+    fn receive_buffer_returns_the_stream(
         cuts in prop::collection::vec(1..3000_usize, 1..60),
         picks in prop::collection::vec(any::<prop::sample::Index>(), 60),
         reads in prop::collection::vec(any::<bool>(), 60),
@@ -179,7 +183,7 @@ proptest! {
 
     /// Fragments of several messages come in any order, and messages are read in any order once all have come.
     #[test]
-    fn fragments_give_the_messages(
+    fn fragments_return_the_messages(
         lens in prop::collection::vec(0..2000_usize, 1..40),
         order in Just(()).prop_perturb(|(), mut rng| rng.random::<u64>()),
         messages in 1..6_usize,

@@ -3,7 +3,7 @@
 //!
 //! The input is a program: settings, then commands for two ends and the network between them.
 
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 mod ledger;
 mod mutate;
@@ -35,6 +35,7 @@ const MAX_COMMANDS: usize = 400;
 pub struct Input<'a>(&'a [u8]);
 
 impl Input<'_> {
+    /// The next byte of the input; 0 at its end.
     pub fn byte(&mut self) -> u8 {
         let Some((&first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
@@ -153,7 +154,7 @@ fn address(end: usize, path: usize) -> IpAddr {
     Ipv4Addr::new(10, path as u8 + 1, 0, end as u8 + 1).into()
 }
 
-/// Both ends; `backups` has a bit for each of a host's two addresses.
+/// Addresses of both ends. A host has two addresses, and `backups` has a bit for each that marks it as a backup.
 fn ends_of(backups: u8) -> [Ends; 2] {
     let addresses = |end| {
         let at = |path| Address { ip: address(end, path), mtu: 1500, backup: backups >> path & 1 == 1 };

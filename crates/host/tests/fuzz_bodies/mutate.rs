@@ -61,7 +61,7 @@ fn sack(segment: &mut Segment, input: &mut Input<'_>) {
     segment.options.sack = blocks;
 }
 
-/// Changes one thing about a packet.
+/// Changes one field or property of a packet.
 pub fn mutate(packet: &mut Packet, input: &mut Input<'_>) {
     let Body::Tcp(segment) = &mut packet.body else { return };
     let by = step(input);

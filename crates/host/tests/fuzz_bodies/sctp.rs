@@ -144,7 +144,7 @@ fn forge(packet: &mut Packet, input: &mut Input<'_>) {
 struct Network {
     /// Whether the network may forge packets. If not, it only removes chunks.
     lies: bool,
-    /// Paths that carry nothing.
+    /// Paths on which the network drops all packets.
     dead: [bool; 2],
 }
 

@@ -1,6 +1,6 @@
 //! Two hosts and a network between them in virtual time, for the tests of the host and its fuzz target.
 
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 pub mod forger;
 pub mod program;
@@ -100,6 +100,7 @@ impl Net {
         self.hosts[0].connect(self.now, protocol, (&[ip(2, 1)], port)).expect("a port")
     }
 
+    /// Takes all packets and events of a host.
     pub fn drive(&mut self, host: usize) {
         let mut ear = Ear::default();
         self.hosts[host].drive(self.now, &mut ear);
@@ -173,6 +174,7 @@ impl Net {
         self.drive(host);
     }
 
+    /// True if the connection has ended at this host.
     pub fn closed(&self, host: usize, id: ConnectionId) -> bool {
         self.events[host].iter().any(|(of, event)| *of == id && matches!(event, Event::Closed(_)))
     }

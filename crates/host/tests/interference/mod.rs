@@ -4,7 +4,7 @@
 //!
 //! The input is a program of bytes; a property test and a fuzz target use it.
 
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 mod rule;
 
@@ -58,13 +58,13 @@ impl Program<'_> {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reached {
-    /// Every byte arrived, both ways.
+    /// Both ends received every byte.
     pub complete: bool,
     /// An end has fallen back to plain TCP.
     pub fallback: bool,
     /// An end closed with an error.
     pub error: bool,
-    /// More than one path was used.
+    /// Data used more than one path.
     pub several_paths: bool,
 }
 

@@ -50,7 +50,7 @@ pub struct Rule {
     /// Sending ends and paths of the packets that it changes.
     ends: [bool; 2],
     paths: [bool; 2],
-    /// Number of first packets to which it does not apply.
+    /// Number of first packets that the rule leaves unchanged.
     spared: u32,
     chance: f64,
 }

@@ -2,7 +2,7 @@
 //! duplicates, reorders and damages packets, parsed and handed to the other end, which places its payload. The digests of
 //! written and read data must be equal.
 
-#![allow(dead_code, unreachable_pub, reason = "each user takes what it needs")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 mod ends;
 mod network;

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 pub struct Faults {
     pub loss: f64,
     pub duplication: f64,
-    /// The packet takes up to 20 ms longer, and others overtake it.
+    /// Probability that the packet takes up to 20 ms longer, so that others overtake it.
     pub reordering: f64,
-    /// One byte of the packet is changed.
+    /// Probability that one byte of the packet is changed.
     pub damage: f64,
 }
 

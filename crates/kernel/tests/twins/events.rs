@@ -10,7 +10,7 @@ struct Life {
     base: u64,
     srtt: u64,
     recovering: u32,
-    /// One in this number of acknowledgements reports a loss.
+    /// Loss rate: one in this number of acknowledgements reports a loss.
     loss: u64,
 }
 

@@ -87,7 +87,7 @@ pub struct Pair {
     slow_start: SlowStart,
     input: Vec<u8>,
     expected: Vec<(Event, u32, u32)>,
-    /// Paths that exist, and usable ones.
+    /// Existing paths, and usable paths.
     usable: [bool; 8],
 }
 
@@ -144,6 +144,7 @@ impl Pair {
         self.record(event, cwnd, ssthresh);
     }
 
+    /// Adds an event, and the window and threshold that the Rust control computed.
     fn record(&mut self, event: Event, cwnd: u32, ssthresh: u32) {
         let eighths = u32::try_from(event.srtt * 8).expect("times of seconds");
         let sample = u32::try_from(event.rtt).expect("times of seconds");

@@ -53,7 +53,7 @@ struct Mapping<R> {
     inner: SocketAddr,
     /// Destinations to which the inside end has sent packets through this mapping.
     peers: BTreeSet<SocketAddr>,
-    /// Route of packets from these destinations.
+    /// Route inwards for packets from `peers`.
     onward: R,
     until: Time,
 }

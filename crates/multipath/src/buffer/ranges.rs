@@ -26,7 +26,7 @@ impl RangeSet {
         Self::default()
     }
 
-    /// True if it has no ranges. No range is empty, so this is known from their sum.
+    /// True if the set has no ranges. Ranges are never empty, so the sum of their lengths is zero only then.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.covered == 0

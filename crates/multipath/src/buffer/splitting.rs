@@ -21,7 +21,7 @@ pub enum Sides {
     Sender,
     /// The receive buffer.
     Receiver,
-    /// Both buffers.
+    /// The send buffer and the receive buffer.
     Both,
 }
 
@@ -58,6 +58,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
+    /// The bytes that count against the share.
     fn of(self, on: SplittingOn) -> u64 {
         match on {
             SplittingOn::Outstanding => self.outstanding,
@@ -140,7 +141,7 @@ impl Splitting {
 /// arrive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rescheduling {
-    /// The buffers that are monitored.
+    /// The buffers that are monitored for blocked shares.
     pub sides: Sides,
     /// The part of its share that a path may have blocked, 0 to 1.
     pub threshold: f64,
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn no_split_admits_all_and_both_checks_both() {
+    fn splitting_checks_the_buffers_of_its_sides() {
         assert_eq!(judge(Sides::None, SplittingOn::Buffered, 1 << 40, 1 << 40), SendPermission::Admitted);
         assert_eq!(judge(Sides::Both, SplittingOn::Outstanding, 33_500, 0), SendPermission::Admitted);
         assert_eq!(
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn share_is_a_real_number() {
+    fn share_is_not_rounded() {
         // 100,000/3 = 33,333⅓: 33,333 fit, 33,334 do not.
         let shared = Shared { paths: 3, peer_window: u64::MAX, ..SHARED };
         let splitting = Splitting { sides: Sides::Both, on: SplittingOn::Outstanding };

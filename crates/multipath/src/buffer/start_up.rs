@@ -87,13 +87,14 @@ mod tests {
         start_up.observe([(None, 20_000), (Some(Duration::from_millis(150)), 10_000)].into_iter(), 100_000);
         start_up.observe([(None, 10_000), (Some(Duration::from_millis(150)), 10_000)].into_iter(), 100_000);
         assert!(!start_up.is_over());
-        // The path becomes the fastest once it has been measured. Its earlier window of 20 kB was larger.
+        // Once its round-trip time has been measured, the first path is the fastest. Its window of 10 kB is then
+        // smaller than its earlier one of 20 kB, which ends start-up.
         start_up.observe([(Some(Duration::from_millis(20)), 10_000)].into_iter(), 100_000);
         assert!(start_up.is_over());
     }
 
     #[test]
-    fn at_once_disables_start_up() {
+    fn mechanisms_from_the_start_disable_start_up() {
         assert!(StartUp::new(true).is_over());
     }
 }

@@ -64,8 +64,8 @@ struct State {
     w_max: f64,
     /// Window before the last loss, packets.
     prior: f64,
-    /// The next stage starts at the present window without a reduction: there was no loss, or it was a
-    /// timeout (RFC 9438 §4.8).
+    /// The next stage takes the present window as its plateau, because no loss preceded it, or a timeout did (RFC 9438
+    /// §4.8).
     level: bool,
     epoch: Option<Epoch>,
     /// Arrival time of the last acknowledgement.

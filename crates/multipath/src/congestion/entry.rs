@@ -5,7 +5,7 @@ use super::CongestionControl;
 /// Slow start of a coupled control; publications differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SlowStart {
-    /// Each path independently, as in TCP (RFC 6356 §3).
+    /// Each path has its own slow start, as in TCP (RFC 6356 §3).
     #[default]
     Rfc,
     /// Coupled like congestion avoidance (Becke2014 eq. 6.11).
@@ -44,7 +44,7 @@ pub struct Options {
     pub couple: Couple,
 }
 
-/// One congestion control of the table.
+/// A congestion control, as listed in the table of all controls.
 #[derive(Debug)]
 pub struct Entry {
     /// The name used in scenarios.
@@ -57,7 +57,7 @@ pub struct Entry {
     pub source: &'static str,
     /// Whether the paths of a connection share their growth.
     pub coupled: bool,
-    /// Its congestion signal.
+    /// The control's congestion signal.
     pub signal: Signal,
     /// Creates a control for a connection without paths.
     pub build: fn(&Options) -> Box<dyn CongestionControl>,

@@ -73,7 +73,7 @@ pub struct Path<S> {
     pub fraction: f64,
     /// True if sums include the path and its window may grow.
     pub usable: bool,
-    /// Identifier of its bottleneck.
+    /// Identifier of the path's bottleneck.
     pub bottleneck: u16,
     /// True from a fast retransmission until its success.
     pub recovering: bool,
@@ -288,7 +288,7 @@ impl<S> Group<S> {
     /// The path at `at`.
     ///
     /// # Panics
-    /// If there is none; an [`Algorithm`](super::Algorithm) gets indices of existing paths only.
+    /// If no path has this index; an [`Algorithm`](super::Algorithm) gets indices of existing paths only.
     pub fn path(&self, at: usize) -> &Path<S> {
         self.get(at).expect("the controller passes identifiers of existing paths only")
     }
@@ -296,7 +296,7 @@ impl<S> Group<S> {
     /// The path at `at`, mutable.
     ///
     /// # Panics
-    /// If there is none.
+    /// If no path has this index.
     pub fn path_mut(&mut self, at: usize) -> &mut Path<S> {
         self.get_mut(at).expect("the controller passes identifiers of existing paths only")
     }

@@ -115,7 +115,7 @@ impl Algorithm for Ledbat {
         }
     }
 
-    /// The same formula from the first acknowledgement on.
+    /// LEDBAT has no slow start: the formula of congestion avoidance holds from the first acknowledgement on.
     fn grow(&mut self, group: &mut Group<State>, at: usize, ack: &Ack) {
         let bytes = self.avoidance(group, at, ack);
         let path = group.path_mut(at);

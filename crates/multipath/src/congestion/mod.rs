@@ -73,7 +73,7 @@ pub struct PathSetup {
     pub initial_window: u64,
     /// Slow-start threshold before the first loss, bytes; `u64::MAX` for none.
     pub initial_ssthresh: u64,
-    /// The rules of its protocol.
+    /// The rules of the path's protocol.
     pub rules: Rules,
     /// Minimum threshold after an uncoupled loss reaction, in packets; [`Rules::floor`] is the standard's value.
     /// Coupled controls use a separate minimum.
@@ -91,7 +91,7 @@ pub struct PathSetup {
 pub struct Ack {
     /// When the acknowledgement arrived.
     pub now: Time,
-    /// The path whose data it acknowledges.
+    /// The path whose data the acknowledgement covers.
     pub path: PathId,
     /// Newly acknowledged bytes, α.
     pub acked: u64,
@@ -127,7 +127,7 @@ pub enum LossKind {
 /// A loss was detected; at most one per window of data and path.
 #[derive(Clone, Copy, Debug)]
 pub struct Loss {
-    /// When it was detected.
+    /// Time at which the loss was detected.
     pub now: Time,
     /// The path.
     pub path: PathId,
@@ -222,7 +222,7 @@ pub trait CongestionControl: Debug + Send {
     fn wants_rate_samples(&self) -> bool {
         false
     }
-    /// A packet with data left.
+    /// Reports the transmission of a packet with data.
     fn on_sent(&mut self, sent: &Sent) {
         let _ = sent;
     }
@@ -253,8 +253,8 @@ pub trait CongestionControl: Debug + Send {
         let _ = path;
         None
     }
-    /// Whether the control keeps the path's window small for a measurement. The data sent meanwhile gives no
-    /// information about the network's limit, as in an application-limited phase.
+    /// Whether the control keeps the path's window small now, for a measurement. The data sent in this time shows
+    /// nothing about the network's limit, as in an application-limited phase.
     fn measures_at_rest(&self, path: PathId) -> bool {
         let _ = path;
         false

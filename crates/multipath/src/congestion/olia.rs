@@ -35,7 +35,7 @@ struct Olia;
 /// Bytes that a path has carried.
 #[derive(Clone, Debug, Default)]
 struct Carried {
-    /// Bytes acknowledged since the last loss.
+    /// Bytes acknowledged since the last loss of the path.
     since: u64,
     /// Bytes acknowledged between the last two losses.
     between: u64,

@@ -62,18 +62,18 @@ pub struct RateSample {
 /// A packet was marked lost.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket {
-    /// Time at which it was marked lost.
+    /// Time at which the packet was marked lost.
     pub now: Time,
     /// The path.
     pub path: PathId,
     /// Bytes of data in the packet.
     pub bytes: u64,
-    /// Bytes in flight right after it was sent.
+    /// Bytes in flight right after the packet was sent.
     pub tx_in_flight: u64,
-    /// Bytes marked lost since it was sent, including it.
+    /// Bytes marked lost since the packet was sent, including its own.
     pub lost: u64,
     /// Bytes delivered over the life of the path.
     pub total_delivered: u64,
-    /// True if it was sent in an application-limited phase.
+    /// True if the packet was sent in an application-limited phase.
     pub app_limited: bool,
 }

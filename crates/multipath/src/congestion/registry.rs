@@ -9,7 +9,7 @@ use super::{CongestionControl, Couple, Entry, Options};
 pub struct Choice {
     /// The entry in the table of controls.
     pub entry: &'static Entry,
-    /// Its options.
+    /// The options of the control.
     pub options: Options,
 }
 

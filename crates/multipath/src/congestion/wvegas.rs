@@ -64,7 +64,7 @@ struct State {
     acked: u64,
     /// When the round ends.
     round_end: Time,
-    /// Backlog of this path, packets.
+    /// Target backlog of this path, packets.
     alpha: f64,
     /// Packets per second when the backlog was last reached; 0 if it was never reached.
     rate: f64,

@@ -25,7 +25,7 @@ pub struct Snapshot {
     sent_at: Time,
     /// The transmission time of the packet whose delivery started the send interval.
     first_sent: Time,
-    /// When data was last delivered.
+    /// Time at which data was last delivered.
     delivered_at: Time,
     /// Total of bytes delivered.
     delivered: u64,

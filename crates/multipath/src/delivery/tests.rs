@@ -25,21 +25,25 @@ struct Line {
 }
 
 impl Line {
+    /// Sends a packet at a time in milliseconds.
     fn send(&mut self, when: u64) -> Snapshot {
         self.in_flight += BYTES;
         self.estimator.sent(at(when), BYTES, self.in_flight, false)
     }
 
+    /// Retransmits a packet at a time in milliseconds.
     fn resend(&mut self, when: u64) -> Snapshot {
         self.in_flight += BYTES;
         self.estimator.sent(at(when), BYTES, self.in_flight, true)
     }
 
+    /// Marks a packet as lost at a time in milliseconds.
     fn lose(&mut self, when: u64, packet: &Snapshot) -> LostPacket {
         self.in_flight -= BYTES;
         self.estimator.lost((at(when), PATH), packet, BYTES)
     }
 
+    /// Acknowledges packets at a time in milliseconds.
     fn ack(&mut self, when: u64, packets: &[Snapshot]) -> RateSample {
         for packet in packets {
             self.in_flight -= BYTES;
@@ -196,7 +200,7 @@ fn losses_count_from_the_packet_transmission() {
     let sample = line.ack(52, &[packets[4]]);
     assert_eq!((sample.lost, sample.newly_lost, sample.tx_in_flight), (2_000, 2_000, 5_000));
     let sample = line.ack(100, &[again]);
-    // One packet was lost after the retransmission left.
+    // One packet was lost after the retransmission had been sent.
     assert_eq!((sample.lost, sample.newly_lost, sample.tx_in_flight), (1_000, 0, 5_000));
 }
 

@@ -5,16 +5,16 @@ use super::managers::{Default, DiffPorts, Disjoint, FullMesh};
 use crate::MAX_PATHS;
 use core::fmt;
 
-/// One path manager of the table.
+/// A path manager, as listed in the table of all path managers.
 #[derive(Debug)]
 pub struct Entry {
     /// The name used in scenarios, without a parameter.
     pub name: &'static str,
-    /// Its notation with the parameter, if it has one.
+    /// The notation of the path manager in scenarios, with its parameter if it has one.
     pub usage: &'static str,
     /// Description in one line.
     pub summary: &'static str,
-    /// Its parameter, if it has one.
+    /// The path manager's parameter, if it has one.
     pub parameter: Option<Parameter>,
     /// Creates a path manager, with its parameter if it has one.
     build: fn(u8) -> Box<dyn PathManager>,
@@ -23,7 +23,7 @@ pub struct Entry {
 /// The parameter of a path manager: a whole number.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Its meaning, for example "subflows".
+    /// Meaning of the number, for messages, for example "subflows".
     pub what: &'static str,
     /// The smallest and the largest valid value.
     pub bounds: [u8; 2],

@@ -100,7 +100,7 @@ impl Ahead {
         self.queues[path.id.index()].push(range);
     }
 
-    /// The next packet for any path that has room, from the data that this path was assigned.
+    /// The next packet to send: for the first path that has room and assigned data, a packet of that data.
     pub fn piece(&mut self, paths: &[PathState]) -> Option<Piece> {
         paths.iter().filter(|path| path.usable && path.queueable > 0).find_map(|path| {
             let packet = u64::from(path.mss).min(path.queueable);

@@ -31,7 +31,7 @@ const STEPS: (f64, f64) = (0.04, 0.01);
 struct Blest {
     /// Correction of the estimate.
     lambda: f64,
-    /// When it was corrected last.
+    /// Time of the last correction.
     updated: Time,
     /// True if the send window has been full since `updated`.
     blocked: bool,

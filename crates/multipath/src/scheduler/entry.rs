@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 
-/// One scheduler of the table.
+/// A scheduler, as listed in the table of all schedulers.
 #[derive(Debug)]
 pub struct Entry {
     /// The name used in scenarios.

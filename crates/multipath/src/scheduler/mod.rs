@@ -116,7 +116,7 @@ pub struct Piece {
     pub path: PathId,
     /// Start.
     pub start: u64,
-    /// End.
+    /// End of the range in the stream.
     pub end: u64,
     /// True if all bytes of the piece have been sent before, on other paths.
     pub repeated: bool,

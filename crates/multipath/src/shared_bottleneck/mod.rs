@@ -65,7 +65,7 @@ pub const UNKNOWN: u16 = 0;
 /// A sample of a path's delay from an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct DelaySample {
-    /// When it arrived.
+    /// Arrival time of the acknowledgement.
     pub now: Time,
     /// The path.
     pub path: PathId,
@@ -73,7 +73,7 @@ pub struct DelaySample {
     pub delay: RelativeDelay,
     /// Total of data packets sent on the path, retransmissions included.
     pub sent: u64,
-    /// Of these, retransmissions after an assumed loss.
+    /// The number of retransmissions after an assumed loss among `sent`.
     pub lost: u64,
 }
 
@@ -94,9 +94,9 @@ pub struct Grouping {
     pub bottleneck: u16,
     /// Number of base intervals since the path was first grouped.
     pub decisions: u64,
-    /// Of these, the number after which it shared its bottleneck with another path.
+    /// The number of `decisions` by which the path shares its bottleneck with another path.
     pub shared: u64,
-    /// Of these, the number after which it passed a bottleneck.
+    /// The number of `decisions` by which the path passes a bottleneck.
     pub bottlenecked: u64,
 }
 
@@ -163,7 +163,7 @@ impl Detector {
         Some(self.paths.get(path.index())?.as_ref()?.grouping)
     }
 
-    /// Every path with its mark.
+    /// Every path with the mark of its bottleneck.
     pub fn marks(&self) -> impl Iterator<Item = (PathId, u16)> {
         let mark = |(at, slot): (usize, &Option<Watched>)| Some((id(at), slot.as_ref()?.grouping.bottleneck));
         self.paths.iter().enumerate().filter_map(mark)
@@ -174,7 +174,7 @@ impl Detector {
         Some(self.paths.get(path.index())?.as_ref()?.statistics.summary())
     }
 
-    /// Ends the intervals that are over.
+    /// Ends the base intervals that are over.
     fn advance(&mut self, now: Time) -> bool {
         let Some(end) = self.end else {
             self.end = Some(now + BASE_INTERVAL);

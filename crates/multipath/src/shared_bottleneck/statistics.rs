@@ -27,9 +27,9 @@ struct Interval {
     sum: f64,
     /// Number of samples that could be compared with a mean.
     compared: u32,
-    /// skew_base_T.
+    /// `skew_base_T` of RFC 8382 §3.2.2.
     skew: i32,
-    /// var_base_T, milliseconds.
+    /// `var_base_T` of RFC 8382 §3.2.3, milliseconds.
     deviation: f64,
     /// True if `deviation` belongs to a bottleneck, and is not the noise of a path without one (§3.4.2).
     valid: bool,

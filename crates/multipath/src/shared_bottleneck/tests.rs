@@ -24,6 +24,7 @@ fn first_interval() -> Statistics {
     statistics
 }
 
+/// Asserts that a value equals one computed by hand, but for rounding.
 #[track_caller]
 fn near(value: f64, by_hand: f64) {
     assert!((value - by_hand).abs() < 1e-12, "{value} is not {by_hand}");
@@ -72,7 +73,7 @@ fn variability_is_distance_from_previous_mean() {
     // |104 − 100| · 10 + |102 − 100| · 30 = 100, over 40 samples.
     interval(&mut statistics, &[(10, 104), (30, 102)]);
     near(statistics.summary().variability, 2.5);
-    // Its mean is 102.5: 40 · 0.5 more. (100 + 20) / 80.
+    // The previous interval has a mean of 102.5, so 40 samples of 103 add 40 · 0.5: (100 + 20) / 80.
     interval(&mut statistics, &[(40, 103)]);
     near(statistics.summary().variability, 1.5);
 }

@@ -225,6 +225,7 @@ fn windows(control: &dyn CongestionControl) -> [u64; PATHS as usize] {
     core::array::from_fn(|p| control.window(PathId(p as u8)))
 }
 
+/// Applies the events and checks the windows after each.
 fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<(), TestCaseError> {
     let mut control = Choice { entry, options }.build();
     let mut now = Time::ZERO;
@@ -277,7 +278,7 @@ fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<()
             }
         }
     }
-    // The same events give the same windows.
+    // A second control that gets the same events has the same windows.
     let mut again = Choice { entry, options }.build();
     let mut then = Time::ZERO;
     for &event in events {
@@ -426,14 +427,14 @@ fn spurious_loss_is_undone() {
         rig.recover(0);
         let after = (rig.window(0), rig.ssthresh(0));
         assert!(after.0 >= before.0 && after.1 >= before.1, "{}: {before:?} to {after:?}", entry.name);
-        // The same events without the loss.
+        // `twin` is a second connection that gets the same events except for the spurious loss.
         let mut twin = Rig::pair(entry.name, [40, 30], [100, 100]);
         twin.lose(0);
         twin.recover(0);
         twin.wait(100);
         grown(&mut twin);
         assert!(grown(&mut rig) >= grown(&mut twin), "{}", entry.name);
-        // No further reaction can be undone.
+        // A second undo has no effect: only one reaction was recorded.
         let now = rig.window(0);
         rig.control.on_spurious(rig.now, PathId(0));
         assert_eq!(rig.window(0), now, "{}", entry.name);

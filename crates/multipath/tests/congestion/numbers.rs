@@ -229,8 +229,8 @@ fn rpv1_counts_path_without_threshold_as_average() {
     // No threshold is known: each path has half of the total.
     let mut rig = Rig::new("cmt-rpv1").path(0, 4_000, NONE).path(1, 4_000, NONE);
     assert_eq!(rig.ack(0, 1_000), 4_500);
-    // The thresholds are 9,000, 3,000 and unknown, which is replaced by the mean 6,000. The shares of the sum 18,000 are
-    // one half, one sixth and one third.
+    // The thresholds are 9,000, 3,000 and unknown; an unknown threshold counts as the mean of the known ones, 6,000.
+    // The shares of the sum 18,000 are one half, one sixth and one third.
     let rig = || Rig::new("cmt-rpv1").path(0, 9_000, 9_000).path(1, 3_000, 3_000).path(2, 3_000, NONE);
     assert_eq!(rig().ack(0, 9_000), 9_500);
     assert_eq!(rig().ack(1, 3_000), 3_167);
@@ -265,7 +265,7 @@ fn rpv2_counts_unmeasured_paths_as_average() {
     // Two paths without a round-trip time: each has half of the total.
     let mut rig = Rig::new("cmt-rpv2").path(0, 10_000, NONE).path(1, 20_000, NONE);
     assert_eq!(rig.ack(0, 1_000), 10_500);
-    // The other path has a round-trip time: the sum contains only this path.
+    // Path 1 now has a round-trip time and path 0 has none: the sum contains only path 1.
     rig.measure(1, 100);
     assert_eq!(rig.ack(1, 1_000), 21_000);
     assert_eq!(rig.ack(0, 1_000), 11_000);

@@ -4,8 +4,8 @@ use crate::rig::{MSS, Rig};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{ALGORITHMS, Signal};
 
-/// Defect: group totals are computed only when a path changes state and not with each acknowledgement. LIA
-/// then grows one byte per update and CMT/RPv2 stalls.
+/// Defect of other implementations: group totals are computed only when a path changes state, not with each
+/// acknowledgement. LIA then grows one byte per update, and CMT/RPv2 stalls.
 #[test]
 fn totals_are_current_with_every_acknowledgement() {
     // Two windows of 20 packets: 20,000 · 1,000 · 20,000/40,000² = 250 B.
@@ -19,7 +19,7 @@ fn totals_are_current_with_every_acknowledgement() {
     let mut rig = Rig::pair("lia", [20, 20], [100, 100]);
     rig.measure(1, 200);
     assert_eq!(grown(&mut rig), 444);
-    // CMT/RPv2: a half, then two thirds of a packet.
+    // CMT/RPv2 grows by half a packet, and after the change of the round-trip times by two thirds of a packet.
     let mut rig = Rig::pair("cmt-rpv2", [20, 20], [100, 100]);
     assert_eq!(rig.ack(0, 20_000), 20_500);
     rig.measure(1, 200);
@@ -42,8 +42,8 @@ fn every_coupled_control_grows_in_avoidance() {
     }
 }
 
-/// Defect: OLIA's bytes are never counted, so that all paths are equally good, and 1 is divided by n
-/// in integers, so that α is always 0.
+/// Defect of other implementations: OLIA's bytes are never counted, so that all paths are equally good, and 1 is
+/// divided by n in integers, so that α is always 0.
 #[test]
 fn olia_counts_bytes_and_divides_as_real_numbers() {
     let mut with_alpha = Rig::pair("olia", [20, 10], [100, 100]);

@@ -11,7 +11,7 @@ pub const MSS: u64 = 1_000;
 /// No threshold yet.
 pub const NONE: u64 = u64::MAX;
 
-/// A control and the time.
+/// A congestion control under test, and the simulated time.
 pub struct Rig {
     pub control: Box<dyn CongestionControl>,
     pub now: Time,
@@ -34,6 +34,7 @@ impl Rig {
         Self::with(name, Options::default())
     }
 
+    /// A rig of a control with options.
     pub fn with(name: &str, options: Options) -> Self {
         let entry = find(name).unwrap_or_else(|| panic!("{name} is in the table"));
         Self { control: (entry.build)(&options), now: Time::ZERO }
@@ -44,7 +45,7 @@ impl Rig {
         self.path_by(Rules::Tcp, id, cwnd, ssthresh)
     }
 
-    /// The same with the rules of a protocol.
+    /// Adds a path with window and threshold in bytes, under the rules of a protocol.
     pub fn path_by(self, rules: Rules, id: u8, cwnd: u64, ssthresh: u64) -> Self {
         self.path_of(id, setup(rules, cwnd, ssthresh))
     }
@@ -82,7 +83,8 @@ impl Rig {
         self.ack_with(id, bytes, None)
     }
 
-    /// The same with a round-trip sample, which is the smoothed time, too.
+    /// Acknowledges `bytes` on a fully used window; `rtt_ms` is both the sample and the smoothed round-trip time.
+    /// Returns the window.
     pub fn ack_with(&mut self, id: u8, bytes: u64, rtt_ms: Option<u64>) -> u64 {
         let rtt = rtt_ms.map(Duration::from_millis);
         let ack = Ack { now: self.now, path: PathId(id), acked: bytes, rtt, srtt: rtt, cwnd_limited: true };
@@ -126,6 +128,7 @@ impl Rig {
         self.ssthresh(id)
     }
 
+    /// Advances the time.
     pub fn wait(&mut self, milliseconds: u64) {
         self.now += Duration::from_millis(milliseconds);
     }

@@ -24,6 +24,7 @@ fn pair(name: &str) -> Rig {
     Rig::pair(name, [20, 10], [60, 80])
 }
 
+/// Names of the coupled controls.
 fn coupled() -> impl Iterator<Item = &'static str> {
     ALGORITHMS.iter().filter(|entry| entry.coupled).map(|entry| entry.name)
 }
@@ -76,7 +77,7 @@ fn path_that_changes_its_group_keeps_its_window() {
     rig.control.set_bottleneck(PathId(0), 1);
     rig.control.set_bottleneck(PathId(1), 2);
     assert_eq!((rig.window(0), rig.window(1)), (10_025, 10_000));
-    // Alone: 1000² / 10,025.
+    // A path that shares no bottleneck grows as with Reno: 1000² / 10,025.
     assert_eq!(rig.ack(0, MSS), 10_124);
     rig.control.set_bottleneck(PathId(1), 1);
     // 1000² · 10,124 / (10,124 + 10,000)² = 25.

@@ -22,7 +22,7 @@ const RTTS: [u64; 3] = [20, 50, 35];
 /// Approximate number of events per file.
 const EVENTS: usize = 240;
 
-/// One connection, and the text of its vector.
+/// A connection that records each event and its result as text of a vector file.
 struct Recorder {
     control: Box<dyn CongestionControl>,
     now: Time,

@@ -64,6 +64,7 @@ fn loaded(last: u32) -> Link<TestFrame> {
     link
 }
 
+/// Takes all frames that arrive, with their times.
 fn drain(link: &mut Link<TestFrame>) -> Vec<(Time, u32)> {
     let mut arrived = Vec::new();
     while let Some(now) = link.next_event() {
@@ -72,13 +73,14 @@ fn drain(link: &mut Link<TestFrame>) -> Vec<(Time, u32)> {
     arrived
 }
 
+/// Takes all dropped frames, with times and causes.
 fn dropped(link: &mut Link<TestFrame>) -> Vec<(Time, u32, DropCause)> {
     let dropped = link.take_dropped().unwrap_or_default();
     dropped.into_iter().map(|dropped| (dropped.at, dropped.frame.id, dropped.cause)).collect()
 }
 
 #[test]
-fn lower_limit_drops_from_the_tail() {
+fn lower_queue_limit_drops_from_the_tail() {
     let mut link = loaded(6);
     link.change(us(1500), &Change::Queue(fifo(3)));
     // Frame 1 is being transmitted; of 2 to 6, three stay.
@@ -91,7 +93,7 @@ fn lower_limit_drops_from_the_tail() {
 }
 
 #[test]
-fn new_kind_keeps_the_order() {
+fn new_queue_kind_keeps_the_order() {
     let order_through = |queue: queue::Settings| {
         let mut link = loaded(6);
         link.change(us(1500), &Change::Queue(queue.clone()));
@@ -143,7 +145,7 @@ fn red_average_begins_with_the_present_length() {
 }
 
 #[test]
-fn higher_limit_admits_more_from_then_on() {
+fn higher_queue_limit_admits_more_frames() {
     let mut link = Link::new(&LinkModel { queue: fifo(1), ..model() }, &Rng::new(1));
     (0..3).for_each(|id| link.offer(us(0), TestFrame::new(id, 1500)));
     link.change(us(500), &Change::Queue(fifo(2)));
@@ -152,7 +154,7 @@ fn higher_limit_admits_more_from_then_on() {
 }
 
 #[test]
-fn jitter_delays_frames_from_then_on() {
+fn new_jitter_delays_later_frames() {
     let mut link = loaded(1);
     link.change(us(500), &Change::Jitter(Duration::from_millis(4)));
     (2..6).for_each(|id| link.offer(us(500), TestFrame::new(id, 1500)));

@@ -10,6 +10,7 @@ pub(super) struct Fine(u64);
 
 /// Bits of the fraction of a nanosecond.
 const BITS: u32 = 16;
+/// A nanosecond in units of this type.
 const UNIT: u64 = 1 << BITS;
 
 impl Fine {

@@ -33,7 +33,7 @@ impl Impairments {
             .then(|| Self { reorder, ..Self::of_jitter(model.jitter, rng) })
     }
 
-    /// Jitter alone.
+    /// The impairments of a link that has jitter and no other impairment.
     pub(super) fn of_jitter(jitter: Duration, rng: &Rng) -> Self {
         Self {
             jitter,

@@ -42,7 +42,7 @@ pub struct Totals {
     pub busy: Duration,
     /// Bytes that could have been transmitted, framing included; only where the rate follows a trace.
     pub offered_bytes: Option<u64>,
-    /// Of these, bytes that were transmitted.
+    /// The part of `offered_bytes` that was transmitted.
     pub used_bytes: Option<u64>,
     /// Packets dropped, by cause in the order of [`DropCause::ALL`].
     pub drops: [u64; 5],
@@ -138,7 +138,7 @@ const HAS_DROPPED: u8 = 4;
 /// Flag: some frames enter the queue twice.
 const DUPLICATES: u8 = 8;
 
-/// State that only some frames need.
+/// State of a link that only some frames need.
 #[derive(Clone, Debug)]
 struct Rest<F> {
     up: bool,
@@ -153,13 +153,13 @@ struct Rest<F> {
     loss: Loss,
     loss_rng: Rng,
     impairments: Option<Impairments>,
-    /// Place in the flight, counted from its end, of the frame that leaves at the given time; `None` if that frame was
-    /// lost. A frame that leaves at another time was launched as the last one.
+    /// The last frame with loss or impairments: the time at which it leaves the transmitter, and its place in `flight`,
+    /// counted from the end; `None` if it was lost. A frame that leaves at another time is the last one in `flight`.
     last_launched: (Time, Option<usize>),
     /// Probability that a frame enters the queue twice.
     duplicate: f64,
     duplicate_rng: Rng,
-    /// The stream from which those of all components are forked.
+    /// The random stream from which the streams of all components are forked.
     rng: Rng,
     drops: Drops<F>,
 }
@@ -312,7 +312,7 @@ impl<F: Frame> Link<F> {
     fn set_queue(&mut self, now: Time, settings: &queue::Settings) {
         let rate = self.rate();
         let rest = self.rest.as_mut();
-        // As with loss, each change has a separate random stream.
+        // As with the loss model, each change has a separate random stream.
         rest.queue_rng = rest.queue_rng.fork("change");
         let new = (settings, self.mtu.into(), rest.queue_rng.clone());
         rest.queue.replace(now, new, rate, &mut rest.drops);
@@ -362,7 +362,8 @@ impl<F: Frame> Link<F> {
     pub fn totals(&mut self, now: Time) -> Totals {
         self.advance(now);
         self.rest.occupancy.account(now);
-        // Only a part of the current transmission is over. A suspended one does not count until it continues.
+        // Subtract the time that the current transmission still needs. A suspended transmission does not count until it
+        // continues.
         let left = if self.busy_until == Time::MAX { Duration::ZERO } else { self.busy_until.since(now) };
         let usage = self.rest.service.usage(now);
         Totals {
@@ -418,7 +419,7 @@ impl<F: Frame> Link<F> {
         self.waiting = packets as u32;
         self.note_drops();
         let Some(frame) = frame else { return };
-        // It begins at the exact end of the previous transmission, including the fraction of a nanosecond.
+        // The transmission begins at the exact end of the previous one, including the fraction of a nanosecond.
         let end = self.begin(at, self.early, frame.wire_len());
         if *beyond > 0 {
             *beyond -= 1;

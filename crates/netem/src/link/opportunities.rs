@@ -46,7 +46,7 @@ impl Opportunities {
     ///
     /// # Panics
     ///
-    /// Without an opportunity or with a period of zero; the scenario's parser rejects both.
+    /// If the trace is empty or its period is zero; the scenario's parser rejects both.
     pub fn new(moments: Arc<[u64]>, offset: Duration) -> Self {
         let period = *moments.last().expect("a trace has at least one opportunity");
         assert!(period > 0, "a trace lasts at least a millisecond");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn run_begins_within_the_trace() {
+    fn run_may_begin_within_the_trace() {
         let mut trace = Opportunities::new(Arc::from([2, 5, 9].as_slice()), Duration::from_micros(4500));
         // 5 and 9 ms of the first round, 11 ms of the second.
         let moments = [0, 1, 5].map(|millis| trace.send(ms(millis), 1500));

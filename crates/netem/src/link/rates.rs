@@ -14,9 +14,9 @@ const UNITS_PER_BYTE: u128 = 8_000_000_000;
 /// A segment of the recording.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
-    /// Its begin within the period, nanoseconds.
+    /// Start of the segment within the period, nanoseconds.
     begin: u64,
-    /// Units from the start of the period to its begin.
+    /// Capacity units from the start of the period to the start of the segment.
     before: u128,
     /// Bits per second.
     rate: u64,
@@ -125,7 +125,7 @@ impl RecordedRates {
         u128::from(round) * self.per_round + before + u128::from(rate) * u128::from(within - begin)
     }
 
-    /// The first time at which a position above zero is reached.
+    /// The first time at which the units since the start of the recording reach `position`, which is above zero.
     fn moment(&self, position: u128) -> Time {
         let round = (position - 1) / self.per_round;
         let rest = position - round * self.per_round;
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn run_begins_within_the_recording() {
+    fn run_may_begin_within_the_recording() {
         let mut rates = rates(&[12, 0, 6], Duration::from_millis(45));
         // The pause of the second round ends after 5 ms.
         assert_eq!(rates.send(ms(0), 1500), ms(7));

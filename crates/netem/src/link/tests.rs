@@ -289,7 +289,7 @@ fn lost_frame_takes_transmission_time() {
     let mut link = link(&model);
     link.offer(us(0), frame(0, 1500));
     link.offer(us(0), frame(1, 1500));
-    // The second leaves when the first has, and could arrive 5 ms later.
+    // The second frame leaves at 2 ms, and could arrive 5 ms later.
     assert_eq!(link.next_event(), Some(us(6000)));
     assert_eq!(drain(&mut link), []);
     let dropped = link.take_dropped().unwrap();
@@ -301,7 +301,7 @@ fn lost_frame_takes_transmission_time() {
 }
 
 #[test]
-fn trace_serves_the_queue() {
+fn trace_opportunities_serve_the_queue() {
     let rate = LinkRate::Trace {
         file: "t".into(),
         content: RateTrace::Opportunities(Arc::from([10, 20].as_slice())),
@@ -344,7 +344,7 @@ proptest! {
     /// For any frames and times, additional calls in between change nothing; no frame appears unoffered or
     /// twice, and each arrives or is dropped.
     #[test]
-    fn observation_changes_nothing(
+    fn observing_a_link_does_not_change_it(
         offers in prop::collection::vec((0_u64..3000, 40_u32..1600, 0_u8..8), 1..120),
         looks in prop::collection::vec(0_u64..200_000, 0..40),
         loss in prop_oneof![Just(0.0), Just(0.3)],

@@ -42,7 +42,7 @@ pub struct State {
 }
 
 impl State {
-    /// A model with these settings.
+    /// Creates the model from its settings.
     pub fn new(settings: Bernoulli, rng: Rng) -> Self {
         Self { rate: settings.rate, rng }
     }

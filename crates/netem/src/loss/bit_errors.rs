@@ -43,7 +43,7 @@ pub struct State {
 }
 
 impl State {
-    /// A model with these settings.
+    /// Creates the model from its settings.
     pub fn new(settings: BitErrors, rng: Rng) -> Self {
         Self { log_right: libm::log1p(-settings.rate), rng }
     }

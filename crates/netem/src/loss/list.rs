@@ -56,7 +56,7 @@ impl Keyed for List {
 #[derive(Clone, Debug)]
 pub struct State {
     settings: List,
-    /// Packets that have left.
+    /// Number of packets that have been transmitted.
     count: u64,
     /// Index of the next lost packet.
     next: usize,

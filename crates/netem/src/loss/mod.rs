@@ -21,7 +21,7 @@ pub struct Departure {
     pub at: Time,
     /// Length of the IP packet, bytes.
     pub len: u32,
-    /// Whether it carries data of an application.
+    /// Whether the packet carries data of an application.
     pub has_data: bool,
 }
 
@@ -49,7 +49,7 @@ macro_rules! models {
         }
 
         impl Settings {
-            /// Its kind.
+            /// The kind of loss model to which these settings belong.
             pub fn kind(&self) -> &'static Kind {
                 match self { $(Self::$Model(_) => &$module::KIND,)+ }
             }
@@ -66,7 +66,7 @@ macro_rules! models {
                 Err(crate::keys::unknown(kind, KINDS))
             }
 
-            /// The values of its keys.
+            /// The values of the settings, by key.
             pub fn values(&self) -> Vec<(&'static str, Value)> {
                 match self { $(Self::$Model(settings) => settings.values(),)+ }
             }

@@ -44,7 +44,7 @@ pub struct State {
 }
 
 impl State {
-    /// A model with these settings.
+    /// Creates the model from its settings.
     pub fn new(settings: Trace, rng: Rng) -> Self {
         Self { series: settings.series, rng }
     }

@@ -15,7 +15,7 @@ pub enum BuildError {
     NoLink {
         /// The flow.
         flow: usize,
-        /// The host.
+        /// Name of the host.
         host: String,
     },
     /// A flow has the same host at both ends.

@@ -55,7 +55,7 @@ pub struct Forwarding<'a> {
 pub struct RouterTable<'a> {
     /// The router.
     pub name: &'a str,
-    /// Whether it chooses among equally short paths.
+    /// Whether the router chooses among equally short paths.
     pub ecmp: bool,
     /// Index of its link to all hosts without a route that it is not connected to; the shortest path, if missing.
     pub default: Option<usize>,
@@ -68,7 +68,7 @@ pub struct RouterTable<'a> {
 pub(super) struct Router {
     pub(super) ecmp: bool,
     pub(super) default: Option<Interface>,
-    /// By the link with the address.
+    /// Interface towards a host's address, by the index of the link that has the address.
     pub(super) routes: BTreeMap<usize, Interface>,
 }
 

@@ -64,7 +64,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// Hosts without a link, or not connected by a route; routers that send packets in a circle.
+    /// If a flow's host has no link, no route connects the hosts of a flow, or routers send packets in a circle.
     ///
     /// # Panics
     ///

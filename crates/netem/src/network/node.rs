@@ -38,7 +38,7 @@ pub enum IpVersion {
 }
 
 impl IpVersion {
-    /// Length of its header without options, bytes.
+    /// Length of an IP header of this version without options, bytes.
     pub const fn header_len(self) -> u32 {
         match self {
             Self::V4 => 20,
@@ -79,7 +79,7 @@ impl Interface {
         self.0 as usize
     }
 
-    /// Its first address: each link is a network of four addresses within 10.0.0.0/8, or one within
+    /// The first address of the interface: each link is a network of four addresses within 10.0.0.0/8, or one within
     /// `2001:db8::/32`, the prefix for documentation (RFC 3849).
     pub const fn address(self, version: IpVersion) -> IpAddr {
         let (link, host) = (self.link() as u32, self.end() as u32 + 1);
@@ -91,8 +91,8 @@ impl Interface {
         }
     }
 
-    /// Its address of a generation; the first address is that of generation 0. The later ones of IPv4 are within
-    /// 100.64.0.0/10, and only the first [`MAX_RENUMBERED_LINKS`] links have them.
+    /// The address of the interface after `generation` renumberings; the first address is that of generation 0. Later
+    /// IPv4 addresses are within 100.64.0.0/10, and only the first [`MAX_RENUMBERED_LINKS`] links have them.
     pub const fn address_of(self, version: IpVersion, generation: u8) -> IpAddr {
         let (link, host) = (self.link() as u32, self.end() as u32 + 1);
         match (generation, self.address(version)) {
@@ -108,7 +108,7 @@ impl Interface {
         }
     }
 
-    /// Its link-local address: `fe80::/64`, followed by the numbers of the link and of its end.
+    /// The link-local address of the interface: `fe80::/64`, followed by the numbers of the link and of the link's end.
     pub const fn link_local_address(self) -> IpAddr {
         IpAddr::V6(Ipv6Addr::from_bits(LINK_LOCAL | (self.link() as u128) << 32 | (self.end() + 1) as u128))
     }
@@ -166,6 +166,6 @@ pub struct Node {
     pub name: String,
     /// True if the node is at the end of a flow and therefore does not forward.
     pub host: bool,
-    /// Its interfaces, in the order of the links.
+    /// The interfaces of the node, in the order of the links.
     pub interfaces: Vec<Interface>,
 }

@@ -211,7 +211,7 @@ fn router_without_ecmp_takes_the_first_link() {
     let mut network = Network::new(&links, &[["S", "D"]], &[], &forwarding).unwrap();
     let (s, d) = (Interface::new(0, 0), Interface::new(3, 1));
     assert!((1..100).all(|port| network.route_of([s, d], flow(port)).unwrap()[1].link() == 1));
-    // The other direction has a choice.
+    // In the other direction, the router can choose between equally short paths.
     assert!(network.has_alternatives());
     assert!((1..100).any(|port| network.route_of([d, s], flow(port)).unwrap()[1].link() == 2));
 }

@@ -21,8 +21,8 @@ impl Network {
         self.steps(from, to).into_iter().flat_map(|(before, next)| before.into_iter().chain([next])).collect()
     }
 
-    /// All pairs of consecutive directions that packets from one interface's address to another's may take; the first
-    /// direction follows none.
+    /// All steps of packets from one interface's address to another's: pairs of a link direction and the direction that
+    /// may follow it. The first step has no earlier direction.
     pub fn steps(&mut self, from: Interface, to: Interface) -> Vec<(Option<Interface>, Interface)> {
         if self.route(from, to).is_none() {
             return Vec::new();

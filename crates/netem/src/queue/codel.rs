@@ -113,9 +113,9 @@ pub(super) struct Controlled<F> {
     first_above: Option<Time>,
     /// True during a dropping phase.
     dropping: bool,
-    /// The next drop in a dropping phase; after it, the time at which the next drop would have been.
+    /// Time of the next drop in a dropping phase. After the phase: the time at which the next drop would have been.
     drop_next: Time,
-    /// Packets dropped in this phase, and the count at its start.
+    /// Number of packets dropped in this phase, and the value of this number at the start of the phase.
     count: u32,
     last_count: u32,
 }

@@ -82,7 +82,7 @@ impl Keyed for Settings {
 #[derive(Clone, Debug)]
 struct Bucket<F> {
     frames: Controlled<F>,
-    /// Bytes that it may still send in this turn.
+    /// Bytes that the subqueue may still send in this turn.
     credits: i64,
     /// True if the subqueue is on one of the two lists.
     listed: bool,
@@ -129,7 +129,7 @@ impl<F: Frame> FqCodel<F> {
     fn drop_from_the_longest(&mut self, now: Time, drops: &mut Drops<F>) {
         let waiting =
             |number: &u32| self.buckets[*number as usize].as_ref().map_or(0, |bucket| bucket.frames.bytes());
-        // The first of equally long ones, by number.
+        // Of several flows with the longest backlog, the one with the lowest number.
         let active = self.new.iter().chain(&self.old).copied();
         let Some(longest) = active.max_by_key(|number| (waiting(number), core::cmp::Reverse(*number))) else {
             return;

@@ -70,7 +70,7 @@ pub trait Queue<F: Frame> {
         false
     }
 
-    /// Whether it uses the [`flow`](Frame::flow) of frames.
+    /// Whether the queue uses the [`flow`](Frame::flow) of frames.
     fn needs_flow_hash(&self) -> bool {
         false
     }
@@ -95,7 +95,7 @@ macro_rules! queues {
         }
 
         impl Settings {
-            /// Its kind.
+            /// The kind of queue to which these settings belong.
             pub fn kind(&self) -> &'static Kind {
                 match self { $(Self::$Queue(_) => &$module::KIND,)+ }
             }
@@ -113,7 +113,7 @@ macro_rules! queues {
                 Err(crate::keys::unknown(kind, KINDS))
             }
 
-            /// The values of its keys.
+            /// The values of the settings, by key.
             pub fn values(&self) -> Vec<(&'static str, Value)> {
                 match self { $(Self::$Queue(settings) => settings.values(),)+ }
             }

@@ -13,6 +13,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// IPv6 extension headers that hosts and routers read (RFC 8200 §4); the fragment header is no part of them.
 const SKIPPED_EXTENSIONS: [u8; 3] = [0, 43, 60];
+/// Protocol number of the IPv6 fragment header.
 const FRAGMENT: u8 = 44;
 const MAX_EXTENSIONS: usize = 8;
 
@@ -82,7 +83,7 @@ fn parse_ipv4(bytes: &[u8], original_len: u32) -> Result<Network<'_>, ParseError
     let Some(body_len) = len.checked_sub(header_len as u32) else {
         return error(2, Problem::Length(len as usize));
     };
-    // More fragments, or an offset other than zero.
+    // The packet is a fragment: the flag "more fragments" is set, or the offset is not zero.
     if word(6) & 0x3fff != 0 {
         return error(6, Problem::Fragment);
     }

@@ -41,6 +41,7 @@ fn data(payload: u32) -> Packet {
     Packet { source, destination, ecn: Ecn::NotEct, body: Body::Sctp(body) }
 }
 
+/// The packet as bytes.
 fn encoded(packet: &Packet) -> Vec<u8> {
     let mut bytes = Vec::new();
     packet.emit(&mut bytes);

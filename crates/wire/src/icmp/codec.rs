@@ -57,7 +57,7 @@ impl Unreachable {
     }
 }
 
-/// The first word and the second, without the checksum.
+/// The first eight bytes of an ICMP message, without the checksum.
 struct Fixed {
     kind: u8,
     code: u8,
@@ -69,7 +69,7 @@ impl Message {
     ///
     /// # Errors
     ///
-    /// The field or value without an encoding.
+    /// If a field has a value that cannot be encoded: that field.
     pub fn validate(&self, v4: bool) -> Result<(), EncodeError> {
         match self {
             Self::PacketTooBig { mtu, .. } if v4 && *mtu > 0xffff => {

@@ -66,13 +66,13 @@ pub struct Echo {
 /// The reason why a packet did not reach its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreachable {
-    /// No route (IPv4: network unreachable).
+    /// The router has no route to the destination (IPv4: network unreachable).
     Network,
     /// The host does not answer on its link (IPv6: address unreachable).
     Host,
     /// The host does not support the protocol. IPv6 reports it with a parameter problem (RFC 4443 §3.4).
     Protocol,
-    /// No endpoint has the port.
+    /// No endpoint uses the destination port.
     Port,
     /// Forbidden by an administrator.
     Prohibited,
@@ -99,7 +99,7 @@ impl Message {
         }
     }
 
-    /// The same packet, mutable.
+    /// The packet that an error message quotes, mutable; `None` for echo messages.
     pub const fn quote_mut(&mut self) -> Option<&mut Quote> {
         match self {
             Self::Unreachable { quote, .. }

@@ -21,7 +21,7 @@ pub struct Quoted {
     pub source: SocketAddr,
     /// Destination address and port.
     pub destination: SocketAddr,
-    /// Its transport, see [`protocol`].
+    /// IP protocol number of the quoted packet, see [`protocol`].
     pub protocol: u8,
     /// TCP's sequence number or SCTP's verification tag; of UDP, length and checksum.
     pub number: u32,

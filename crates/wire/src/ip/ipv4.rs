@@ -121,7 +121,7 @@ impl Header {
             let computed = Checksum::new().bytes(&bytes[..10]).bytes(&bytes[12..header_len]).finish();
             return error(10, Problem::Checksum { found: found.into(), computed: computed.into() });
         }
-        // More fragments, or an offset other than zero.
+        // The packet is a fragment: the flag "more fragments" is set, or the offset is not zero.
         if word(6) & 0x3fff != 0 {
             return error(6, Problem::Fragment);
         }

@@ -127,7 +127,7 @@ fn ipv6_extension_headers_are_refused() {
 }
 
 #[test]
-fn udp_lengths_and_absent_checksums() {
+fn udp_lengths_and_zero_checksums_are_checked() {
     let datagram = udp::Datagram { source_port: 7, destination_port: 9, payload: Payload::new(0, 2) };
     let v4 = Addresses { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into() };
     let v6 = Addresses { source: "::1".parse().unwrap(), destination: "::2".parse().unwrap() };

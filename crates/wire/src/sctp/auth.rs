@@ -204,7 +204,7 @@ mod tests {
         );
         assert_eq!(auth.covered[..], hex(&covered));
         assert_eq!(HmacId::SHA1.verifies(&secret.0, &auth.covered, &auth.code), Some(true));
-        // The same with `settle` instead of writing.
+        // `settle` computes the same authentication code and checksum without writing the packet.
         let Chunk::Data(at) = &read.chunks[3] else { panic!("DATA") };
         packet.chunks[3] = Chunk::Data(Data { payload: at.payload, ..data });
         packet.settle(&Buffer(&bytes));

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_user_data_is_a_value() {
+    fn data_chunk_without_user_data_is_encoded() {
         let data = Data { tsn: Serial(u32::MAX), flags: DataFlags::IMMEDIATE, ..Data::default() };
         check_chunk(&Chunk::Data(data), "00 08 0010 ffffffff 0000 0000 00000000");
     }

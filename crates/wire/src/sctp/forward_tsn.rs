@@ -25,7 +25,7 @@ use crate::bytes::Reader;
 use crate::error::{Header, ParseError};
 use crate::seq::Serial;
 
-/// The last abandoned ordered message of a stream.
+/// An entry: the highest sequence number that was abandoned among the ordered messages of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Stream identifier.

@@ -93,6 +93,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
+    /// A chunk with a fragment that is not the first of its message.
     const LATER: IData = IData {
         tsn: Serial(0x0102_0304),
         stream: 5,

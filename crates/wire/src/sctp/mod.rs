@@ -200,7 +200,7 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// A cut common header.
+    /// If the common header is cut.
     pub(crate) fn parse_captured(bytes: &[u8], len: u32) -> Result<(Self, bool), ParseError> {
         let (mut packet, _checksum, mut rest) = Self::parse_header(bytes)?;
         let is_cut = (bytes.len() as u32) < len;

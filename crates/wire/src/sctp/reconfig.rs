@@ -256,6 +256,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::testing::{check_chunk, refuse_chunk};
 
+    /// Asserts the encoding of a chunk with these parameters.
     fn check(parameters: impl Into<Vec<Reconfiguration>>, bytes: &str) {
         check_chunk(&Chunk::Reconfig(Reconfig { parameters: parameters.into() }), bytes);
     }

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_and_packets_answered() {
+    fn sack_has_duplicates_and_a_count_of_packets() {
         let sack = Sack {
             cumulative_tsn: Serial(u32::MAX),
             a_rwnd: 1,

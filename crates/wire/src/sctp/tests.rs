@@ -57,7 +57,7 @@ fn checksum_equals_the_definition() {
 }
 
 #[test]
-fn common_header_then_chunks_in_order() {
+fn common_header_precedes_chunks_in_order() {
     let packet = packet(vec![Chunk::CookieAck, data(0, 1), Chunk::ShutdownAck]);
     let bytes = encode(&packet);
     assert_eq!(bytes[..8], hex("1234 0009 01020304"));
@@ -104,7 +104,7 @@ fn padding_is_ignored_and_written_as_zero() {
 }
 
 #[test]
-fn packet_without_chunks_is_a_value() {
+fn packet_without_chunks_is_parsed() {
     let packet = packet(vec![]);
     assert_eq!(Packet::parse(&encode(&packet)), Ok(packet));
 }

@@ -54,7 +54,7 @@ impl Action {
         Self::of_chunk((kind >> 8) as u8)
     }
 
-    /// The rest of the packet or chunk is not processed.
+    /// True if the rest of the packet or chunk is not processed.
     pub const fn stops(self) -> bool {
         matches!(self, Self::Stop | Self::StopAndReport)
     }

@@ -1,7 +1,7 @@
 //! The bodies of the fuzz targets, as plain functions: the targets under `fuzz/` call them, and so does a
 //! test that runs on any toolchain and keeps them working.
 
-#![allow(dead_code, unreachable_pub, reason = "each user needs a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 use anabranch_wire::ip::{Addresses, protocol};
 use anabranch_wire::tcp::{Options, mptcp};

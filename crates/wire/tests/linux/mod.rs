@@ -1,7 +1,8 @@
 //! Packets that Linux sent, from `vectors/wire/linux.hex`.
 
-#![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
+/// Packets that Linux sent, in hexadecimal.
 const VECTORS: &str = include_str!("../../../../vectors/wire/linux.hex");
 
 /// Name and bytes of each packet, from the IP header on.

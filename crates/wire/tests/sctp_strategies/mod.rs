@@ -1,6 +1,6 @@
 //! Strategies for every SCTP value that has an encoding.
 
-#![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 use anabranch_wire::Payload;
 use anabranch_wire::sctp::{

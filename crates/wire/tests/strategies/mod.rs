@@ -1,6 +1,6 @@
 //! Strategies for every value of the crate that has an encoding.
 
-#![allow(dead_code, unreachable_pub, reason = "each test needs a part of it")]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 use anabranch_wire::icmp::{Echo, Message, Quote, Unreachable};
 use anabranch_wire::seq::Serial;

@@ -59,7 +59,7 @@ struct AnswerTlvs {
 }
 
 impl Client {
-    /// Creates it from the settings.
+    /// Creates a converter's client from the settings.
     pub fn new(via: Via, limits: &Limits) -> Self {
         Self {
             proxy: UpstreamProxy::new(via, limits),

@@ -73,10 +73,12 @@ fn answer_bytes(tlvs: &[Tlv], more: &[u8]) -> Vec<u8> {
     [&emit(tlvs).unwrap()[..], more].concat()
 }
 
+/// The converter's answer after it has connected, followed by these bytes.
 fn connected(more: &[u8]) -> Vec<u8> {
     answer_bytes(&[Tlv::ExtendedTcpHeader(vec![TcpOption { kind: 4, value: Vec::new() }])], more)
 }
 
+/// The converter's answer with an error.
 fn error(code: ErrorCode, value: &[u8]) -> Vec<u8> {
     answer_bytes(&[Tlv::Error(code, value.to_vec())], b"")
 }

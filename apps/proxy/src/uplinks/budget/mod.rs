@@ -101,7 +101,7 @@ impl Budgets {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         if stored.boot != boot.trim() {
             boot.trim().clone_into(&mut stored.boot);
-            // No interface has the number 0, so the counters are counted from zero.
+            // Forget the interface numbers: no interface has the number 0, so the counters are counted from zero.
             stored.uplinks.values_mut().for_each(|volume| volume.link = 0);
         }
         Ok(Self { file, stored, written: None, seen: false, spent: BTreeMap::new(), failed: false })

@@ -22,7 +22,7 @@ pub enum State {
     Missing,
     /// The interface has no global address.
     NoAddress,
-    /// There is no default route, and the file contains no gateway.
+    /// The main table has no default route, and the file contains no gateway.
     NoGateway,
     /// The uplink with this name has the same address.
     SameAddress(String),
@@ -71,7 +71,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Planned state.
+/// Planned state of rules, routes and endpoints, and the resulting state of each uplink.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Rules, routes and endpoints.

@@ -3,6 +3,7 @@ use super::super::routing::{DefaultRoute as Gateway, Link};
 use super::*;
 use crate::config::Config;
 
+/// Configuration with both links as uplinks.
 const BOTH: &str = "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\n";
 
 fn ip(text: &str) -> IpAddr {

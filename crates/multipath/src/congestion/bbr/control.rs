@@ -26,7 +26,7 @@ impl State {
         }
     }
 
-    /// Window by bandwidth-delay product.
+    /// Gain of the window: a multiple of the bandwidth-delay product.
     const fn cwnd_gain(self) -> f64 {
         match self {
             Self::Startup | Self::Drain | Self::Down | Self::Cruise | Self::Refill => 2.0,
@@ -100,7 +100,7 @@ impl Path {
         self.bdp_multiple(State::ProbeRtt.cwnd_gain(), self.model.bw()).max(self.min_pipe())
     }
 
-    /// `SetCwnd`.
+    /// The function `SetCwnd` of the draft.
     pub(super) fn set_cwnd(&mut self, sample: &RateSample) {
         if self.usable && core::mem::take(&mut self.restore) {
             self.restore_cwnd();
@@ -120,7 +120,7 @@ impl Path {
         self.bound_cwnd();
     }
 
-    /// `BoundCwndForModel`.
+    /// The function `BoundCwndForModel` of the draft.
     fn bound_cwnd(&mut self) {
         let cap = match self.state {
             State::Down | State::Refill | State::Up => self.model.inflight_longterm,
@@ -131,7 +131,7 @@ impl Path {
         self.cwnd = self.cwnd.min(cap).min(MAX_WINDOW).max(self.mss);
     }
 
-    /// `SaveCwnd`.
+    /// The function `SaveCwnd` of the draft.
     pub(super) fn save_cwnd(&mut self) {
         self.prior_cwnd = if !self.recovering && self.state != State::ProbeRtt {
             self.cwnd
@@ -140,7 +140,7 @@ impl Path {
         };
     }
 
-    /// `RestoreCwnd`.
+    /// The function `RestoreCwnd` of the draft.
     pub(super) fn restore_cwnd(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }

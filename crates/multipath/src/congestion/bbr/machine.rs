@@ -89,7 +89,7 @@ pub(super) struct Probe {
     up_acked_per_packet: u64,
     up_rounds: u32,
     rounds_since: u64,
-    /// The start of the cycle, and the time until the next probe.
+    /// Start of the probing cycle, and time from there to the next probe.
     cycle_start: Time,
     wait: Duration,
     /// True if the last probe exceeded the capacity; it ended when it reached the result of the previous probe.
@@ -125,7 +125,7 @@ pub(super) struct Path {
     probe_rtt_round_done: bool,
     /// True if the application has resumed after an idle time and none of the new data is acknowledged.
     pub idle_restart: bool,
-    /// True if a packet has left.
+    /// True if a packet has been sent.
     begun: bool,
     /// True if the round-trip time has been measured.
     timed: bool,
@@ -219,7 +219,7 @@ impl Path {
         }
     }
 
-    /// `UpdateOnACK`.
+    /// The function `UpdateOnACK` of the draft.
     pub fn on_sample(&mut self, sample: &RateSample) {
         self.begin(sample.now);
         self.in_flight = sample.in_flight;
@@ -302,7 +302,7 @@ impl Path {
         }
     }
 
-    /// `StartProbeBW_DOWN`.
+    /// The function `StartProbeBW_DOWN` of the draft.
     fn start_down(&mut self, now: Time) {
         self.model.reset_congestion_signals();
         self.probe.up_acked_per_packet = UNBOUNDED;
@@ -321,7 +321,7 @@ impl Path {
         self.probe.wait = Duration::from_secs(2) + Duration::from_secs_f64(rng.unit());
     }
 
-    /// `StartProbeBW_REFILL`.
+    /// The function `StartProbeBW_REFILL` of the draft.
     fn start_refill(&mut self) {
         self.model.reset_short_term();
         (self.probe.up_rounds, self.probe.up_acked) = (0, 0);
@@ -331,7 +331,7 @@ impl Path {
         self.state = State::Refill;
     }
 
-    /// `StartProbeBW_UP`.
+    /// The function `StartProbeBW_UP` of the draft.
     fn start_up(&mut self, sample: &RateSample) {
         self.probe.ack_phase = AckPhase::ProbeStarting;
         self.model.rounds.begin();
@@ -340,7 +340,7 @@ impl Path {
         self.raise_slope();
     }
 
-    /// `UpdateProbeBWCyclePhase`.
+    /// The function `UpdateProbeBWCyclePhase` of the draft.
     fn update_probe_bw(&mut self, sample: &RateSample) {
         if !self.full_bw_reached || self.adapt_long_term(sample) {
             return;
@@ -378,13 +378,13 @@ impl Path {
         due
     }
 
-    /// `IsTimeToCruise`.
+    /// The function `IsTimeToCruise` of the draft.
     fn may_cruise(&self, sample: &RateSample) -> bool {
         sample.in_flight <= self.inflight_with_headroom()
             && sample.in_flight <= self.inflight(1.0, self.model.max_bw())
     }
 
-    /// `IsTimeToGoDown`.
+    /// The function `IsTimeToGoDown` of the draft.
     fn probe_is_over(&mut self, sample: &RateSample) -> bool {
         if self.probe.too_high && sample.in_flight >= self.model.inflight_longterm {
             self.probe.precautionary = true;
@@ -425,7 +425,7 @@ impl Path {
         false
     }
 
-    /// `ProbeInflightLongtermUpward`.
+    /// The function `ProbeInflightLongtermUpward` of the draft.
     fn grow_long_term(&mut self, sample: &RateSample) {
         if !sample.cwnd_limited || self.cwnd < self.model.inflight_longterm {
             return;
@@ -447,7 +447,7 @@ impl Path {
         self.probe.up_acked_per_packet = (self.cwnd / packets).max(self.mss);
     }
 
-    /// `CheckProbeRTT`.
+    /// The function `CheckProbeRTT` of the draft.
     fn check_probe_rtt(&mut self, sample: &RateSample) {
         if self.state != State::ProbeRtt && self.model.probe_rtt_expired && !self.idle_restart {
             self.save_cwnd();
@@ -496,7 +496,7 @@ impl Path {
         }
     }
 
-    /// `HandleLostPacket`.
+    /// The function `HandleLostPacket` of the draft.
     pub fn on_lost(&mut self, lost: &LostPacket) {
         self.begin(lost.now);
         self.model.rounds.delivered = lost.total_delivered;
@@ -517,7 +517,7 @@ impl Path {
         }
     }
 
-    /// `HandleInflightTooHigh`.
+    /// The function `HandleInflightTooHigh` of the draft.
     fn handle_too_high(&mut self, now: Time, in_flight: u64, app_limited: bool) {
         self.probe.too_high = true;
         self.probe.sampling = false; // one reaction per probe
@@ -544,7 +544,7 @@ impl Path {
         self.undo = None;
     }
 
-    /// `SaveStateUponLoss`.
+    /// The function `SaveStateUponLoss` of the draft.
     fn save_upon_loss(&mut self) {
         self.save_cwnd();
         self.undo = Some(Undo {
@@ -555,7 +555,7 @@ impl Path {
         });
     }
 
-    /// `OnEnterFastRecovery`.
+    /// The function `OnEnterFastRecovery` of the draft.
     pub fn enter_recovery(&mut self) {
         self.save_upon_loss();
         self.recovering = true;
@@ -582,7 +582,7 @@ impl Path {
         (self.collapsed, self.repairing) = (true, true);
     }
 
-    /// `HandleSpuriousLossDetection`.
+    /// The function `HandleSpuriousLossDetection` of the draft.
     pub fn undo(&mut self) {
         let Some(undo) = self.undo.take() else { return };
         self.restore_cwnd();

@@ -161,13 +161,13 @@ impl Model {
         }
     }
 
-    /// `ResetCongestionSignals`.
+    /// The function `ResetCongestionSignals` of the draft.
     pub fn reset_congestion_signals(&mut self) {
         self.latest.lossy = false;
         (self.latest.bw, self.latest.inflight) = (0.0, 0);
     }
 
-    /// `ResetShortTermModel`.
+    /// The function `ResetShortTermModel` of the draft.
     pub fn reset_short_term(&mut self) {
         (self.bw_shortterm, self.inflight_shortterm) = (f64::INFINITY, UNBOUNDED);
     }
@@ -255,7 +255,7 @@ impl Model {
         }
     }
 
-    /// `UpdateMinRTT`.
+    /// The function `UpdateMinRTT` of the draft.
     pub fn update_min_rtt(&mut self, sample: &RateSample) {
         let now = sample.now;
         self.probe_rtt_expired = now > self.probe_rtt_min_at + PROBE_RTT_INTERVAL;

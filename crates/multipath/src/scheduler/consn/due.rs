@@ -58,6 +58,7 @@ struct PathDues {
 }
 
 impl PathDues {
+    /// Adds the record of a transmission.
     fn set(&mut self, sending: Sending) {
         let Sending { start, end, .. } = sending;
         match (self.low.back(), self.high.front()) {

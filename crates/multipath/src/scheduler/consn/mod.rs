@@ -75,14 +75,14 @@ enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
     una: u64,
-    /// End of the left part.
+    /// End of the left part of the window.
     mark: u64,
     /// End of the block when it was built, and its end with all reuse.
     end: u64,
     reached: u64,
 }
 
-/// Data that a path was given.
+/// The part of the window that a path was given, and totals of the path.
 #[derive(Debug, Default)]
 struct Share {
     /// Ranges of the window; a range that begins below the left edge is removed once it is entirely below.
@@ -356,7 +356,7 @@ impl ConSn {
                 self.block.reached = data.end;
                 Pass::ascending(Stage::Reuse, reached, data.end)
             }
-            // Cases D, C and B-1.
+            // Cases D, C and B-1 of the publication: the left part is acknowledged, and the reused part is shorter than it.
             Stage::Own | Stage::Reuse | Stage::Rest if acknowledged && reached - end < mark - una => {
                 return false;
             }

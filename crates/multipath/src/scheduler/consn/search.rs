@@ -41,13 +41,13 @@ impl Pass {
 
 /// Result of a search for a path's next piece.
 pub(super) enum Found {
-    /// Start and end.
+    /// Start and end of the next piece.
     Piece(u64, u64),
-    /// No piece for now: the window will admit the rest of a packet, or the data would arrive too late.
+    /// No piece for now: either the window will soon admit the rest of a packet, or the data would arrive too late.
     NotNow,
-    /// A piece, but the path has no room for a whole packet yet.
+    /// A piece exists, but the path has no room for a whole packet yet.
     NoRoom,
-    /// No piece: the pass is complete.
+    /// No piece is left: the pass is complete.
     Through,
 }
 
@@ -152,7 +152,7 @@ impl Search<'_> {
         Found::Piece(start, end)
     }
 
-    /// The next piece downwards.
+    /// The next piece of a descending pass, from its upper end.
     pub(super) fn descend(&self, pass: &mut Pass) -> Found {
         let Self { path, data, .. } = *self;
         let repeats = pass.stage == Stage::Repeat;

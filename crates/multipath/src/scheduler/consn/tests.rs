@@ -24,6 +24,7 @@ fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
     }
 }
 
+/// The path with a full window.
 const fn full(path: PathState) -> PathState {
     PathState { queueable: 0, ..path }
 }
@@ -175,7 +176,7 @@ fn reinjected_data_is_recorded() {
 }
 
 #[test]
-fn returning_path_starts_without_gain() {
+fn recovered_path_starts_with_an_amount_of_zero() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     window.all(0, (0, 10_000), &[full(fast), slow]);
@@ -193,7 +194,7 @@ fn last_usable_path_ascends() {
     for form in [Form::OneAscends, Form::OneDescends] {
         let mut window = Window::new(form);
         window.all(0, (0, 10_000), &paths.map(full));
-        // The other path has failed, whether or not the leader could reuse anything.
+        // Path 0 has failed, so path 1 leads, whether or not a leader could already reuse the window.
         window.consn.block.reached += 1;
         let given = window.all(0, (0, 10_000), &[PathState { usable: false, ..paths[0] }, paths[1]]);
         assert_eq!(given[0], (1, 0), "{form:?}");
@@ -247,8 +248,8 @@ fn newly_admitted_data_precedes_reinjections() {
         let data = Data { now: Time::ZERO, una, end, more: true, arrived: &nothing };
         consn.place(&data, &paths).map(|piece| piece.start)
     };
-    // The slow path has some of its part in flight, which the fast path would reinject at once. Initially the pace is
-    // unknown.
+    // Part of the slow path's data is in flight, and the fast path would reinject it at once. At first the pace is not
+    // known.
     for n in (7..10).rev() {
         assert_eq!(start(0, 10_000, [PathState { cwnd: 0, ..full(fast) }, slow]), Some(n * MSS));
     }

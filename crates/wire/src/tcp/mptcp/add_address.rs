@@ -24,7 +24,7 @@ pub struct AddAddress {
     pub address_id: u8,
     /// The address.
     pub address: IpAddr,
-    /// A port other than the connection's.
+    /// Port of the address; `None` if it is the connection's port.
     pub port: Option<u16>,
     /// Rightmost 64 bits of the HMAC; `None` marks the echo.
     pub hmac: Option<u64>,

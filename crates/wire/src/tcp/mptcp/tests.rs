@@ -28,6 +28,7 @@ fn control(control: Control) -> Options {
     Options { dss: None, others: vec![control] }
 }
 
+/// Asserts the error of parsing an option.
 #[track_caller]
 fn fails(hex: &str, header: Header, at: usize, problem: Problem) {
     let error = Options::default().parse_option(&bytes(hex)).expect_err("malformed");
@@ -185,7 +186,7 @@ fn mapping_checksum_equals_value_by_hand() {
     let data = Checksum::new().bytes(&[0x10, 0x20, 0x30, 0x40]);
     assert_eq!(dss_checksum(0x0001_0002_0003_0004, 5, 4, data), !sum);
 
-    // The same checksum without payload bytes and with them.
+    // The checksum is the same whether it is computed from the pattern or from the payload bytes.
     let payload = Payload::new(77, 1_001);
     let mut bytes = vec![0; 1_001];
     payload.fill(&mut bytes);
@@ -227,7 +228,7 @@ fn pending_checksum_is_computed_on_writing() {
         };
         let expected = dss_checksum(SENDER, subflow_seq, 5, Checksum::new().bytes(b"bytes"));
         assert_eq!(known, Some(DataChecksum::Known(expected)));
-        // The same checksum from `settle`, without writing.
+        // `settle` computes the same checksum without writing the segment.
         segment.payload.offset = u64::from(segment.header_len());
         segment.settle(&crate::Buffer(&bytes));
         assert_eq!(segment, read);

@@ -16,6 +16,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// A rate in kB/s.
 fn kbytes(rate: u64) -> Rate {
     Rate::from_bits_per_second(rate * 8_000)
 }
@@ -173,7 +174,7 @@ fn startup_opens_the_window_to_twice_the_product() {
     assert_eq!(bench.path.window(), 20_000);
     bench.round(200, 10_000); // + 20,000
     assert_eq!(bench.path.window(), 40_000);
-    // 2 · 20 packets and the 20 acknowledged at once: 60,000 is more than 40,000.
+    // Twice the 20 packets of the product, and 20 that were acknowledged at once: 60,000 is more than 40,000.
     bench.round(200, 10_000);
     assert_eq!(bench.path.window(), 60_000);
     bench.round(200, 10_000);
@@ -225,7 +226,8 @@ fn six_acknowledgements_with_losses_end_startup() {
         });
         bench
     };
-    // More than 2 % of 100 packets, reported six times.
+    // Losses are 2,001 of 100,000 bytes, just above the limit of 2 %, and are reported in six events, as many as the
+    // draft requires.
     let bench = startup(6, 2_001, true);
     assert_eq!(bench.path.state, State::Drain);
     // max(1,200 kB/s · 100 ms, delivered bytes of the round).
@@ -329,10 +331,10 @@ fn too_many_losses_end_probe_and_set_bound() {
     // were still within the limit.
     assert_eq!((bench.path.state, bench.path.model.inflight_longterm), (State::Down, 119_387));
     assert!(bench.path.probe.too_high);
-    // One reaction per probe.
+    // A further loss in the same probe causes no second reaction.
     bench.lose(90_000, 9_000);
     assert_eq!(bench.path.model.inflight_longterm, 119_387);
-    // Not below 0.7 of the product.
+    // The long-term bound does not fall below 0.7 of the bandwidth-delay product.
     let mut bench = Bench::in_up();
     bench.lose(20_000, 5_000);
     assert_eq!(bench.path.model.inflight_longterm, 70_000);
@@ -480,7 +482,7 @@ fn spurious_losses_are_undone() {
     bench.lose(100_000, MSS);
     bench.path.undo();
     assert_eq!(whole(bench.path.model.bw_shortterm), 1_000_000);
-    // Without a loss there is nothing to undo.
+    // Without an earlier loss, `undo` changes nothing.
     let mut bench = Bench::in_cruise();
     let before = bench.path.window();
     bench.path.undo();
