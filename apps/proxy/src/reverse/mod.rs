@@ -2,6 +2,11 @@
 
 pub mod header;
 mod health;
+mod host_names;
+pub mod http_host;
+pub mod malformed;
+mod requested_host;
+pub mod server_name;
 mod service;
 
 pub use service::Proxy;
