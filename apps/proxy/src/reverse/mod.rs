@@ -1,5 +1,6 @@
 //! Reverse proxies: they accept Multipath TCP for servers that support only TCP.
 
+mod balance;
 pub mod header;
 mod health;
 mod host_names;
