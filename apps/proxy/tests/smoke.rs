@@ -4,10 +4,11 @@
 mod fuzz_bodies;
 
 use anabranch_proxy::convert::{self, ErrorCode, TcpOption, Tlv};
+use anabranch_proxy::reverse::header::{self, Version};
 use anabranch_proxy::reverse::{http_host::http_host, server_name::server_name};
 use anabranch_proxy::socks::wire::{self, Target};
 use proptest::prelude::*;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 fn targets() -> impl Strategy<Value = Target> {
     prop_oneof![
@@ -151,11 +152,23 @@ fn heads() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Generates PROXY headers of both versions.
+fn proxy_headers() -> impl Strategy<Value = Vec<u8>> {
+    let addresses = prop_oneof![
+        (any::<[Ipv4Addr; 2]>()).prop_map(|ips| ips.map(IpAddr::V4)),
+        (any::<[Ipv6Addr; 2]>()).prop_map(|ips| ips.map(IpAddr::V6)),
+    ];
+    let version = prop_oneof![Just(Version::V1), Just(Version::V2)];
+    (version, addresses, any::<[u16; 2]>()).prop_map(|(version, [client, proxy], ports)| {
+        header::emit(version, (client, ports[0]).into(), (proxy, ports[1]).into())
+    })
+}
+
 /// Generates first bytes with a few changed bytes, and bytes after them.
 fn first_bytes() -> impl Strategy<Value = Vec<u8>> {
     let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3);
     let more = prop::collection::vec(any::<u8>(), 0..30);
-    (prop_oneof![hellos(), heads()], changes, more).prop_map(|(mut bytes, changes, more)| {
+    (prop_oneof![hellos(), heads(), proxy_headers()], changes, more).prop_map(|(mut bytes, changes, more)| {
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -196,7 +209,7 @@ proptest! {
 
     #[test]
     fn any_first_bytes_are_safe_for_the_proxy(bytes in first_bytes()) {
-        fuzz_bodies::requested_host::requested_host(&bytes);
+        fuzz_bodies::first_bytes::first_bytes(&bytes);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::place::Text;
 use super::server::{WeightedServer, is_host_name};
 use super::units::Seconds;
 use crate::error::Error;
+use crate::network::Network;
 use crate::reverse::header::Version;
 use core::net::SocketAddr;
 use serde::Deserialize;
@@ -30,6 +31,10 @@ pub struct Reverse {
     pub hosts: Vec<Host>,
     /// Version of the PROXY header, which contains the client's address; no header by default.
     pub proxy_protocol: Option<Version>,
+    /// Networks of other proxies, whose connections begin with a PROXY header. Other sources must not send one. Without networks,
+    /// first bytes are not examined.
+    #[serde(default)]
+    pub accept_proxy: Vec<Network>,
     /// Interval between health checks of a server.
     #[serde(default = "health_interval")]
     pub health_interval: Seconds,
@@ -204,6 +209,18 @@ mod tests {
             assert_eq!(parse(&text).expect("a valid table").balance, balance);
         }
         assert_eq!(parse("to = [\"192.0.2.1:80\"]").expect("a valid table").balance, Balance::First);
+    }
+
+    #[test]
+    fn sources_of_proxy_headers_are_networks() {
+        let parse = |networks: &str| parse(&format!("to = [\"192.0.2.1:80\"]\naccept_proxy = [{networks}]"));
+        let reverse = parse("\"10.0.0.0/8\", \"2001:db8::1\"").expect("networks");
+        assert_eq!(reverse.accept_proxy.len(), 2);
+        let refused = parse("\"10.0.0.1/8\"").expect_err("an address inside a network");
+        assert_eq!(
+            refused,
+            "proxy.toml:5: \"10.0.0.1/8\" is an address inside a network; write the network 10.0.0.0/8"
+        );
     }
 
     #[test]

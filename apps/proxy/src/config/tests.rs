@@ -32,6 +32,7 @@ fn shipped_file_has_every_setting() {
     );
     for key in [
         "proxy_protocol",
+        "accept_proxy",
         "balance",
         "weight",
         "[[reverse.host]]",

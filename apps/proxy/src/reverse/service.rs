@@ -1,22 +1,22 @@
 //! The reverse proxy: relays each client to a server.
 
 use super::balance::{Endpoint, OpenConnection};
-use super::header;
+use super::first_bytes::{Refusal, read_header, read_host};
+use super::header::{self, Addresses};
 use super::health::{Common, Servers};
 use super::host_names::HostNames;
-use super::requested_host::{Refusal, read_host};
 use crate::config::{Host, Limits, Reverse, WeightedServer};
 use crate::connect::attempt_in_order;
 use crate::connection_table::ConnectionEntry;
 use crate::error::Error;
 use crate::log::RateLimited;
-use crate::relay::{First, relay};
+use crate::relay::{First, MayRelay, relay};
 use crate::serve::Service;
-use crate::stream::{StreamOptions, Transport};
+use crate::stream::{StreamOptions, Transport, write_all};
 use crate::watch;
 use core::future::ready;
 use core::net::SocketAddr;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -71,25 +71,45 @@ impl Proxy {
         self.default.iter().chain(&self.hosts)
     }
 
-    /// Chooses the list of servers for a client; `first` gets the bytes that were read for it. `None` if the client is to be
-    /// reset.
+    /// Addresses of a client and of the proxy that it reached, from the PROXY header if its source sends one. `read` gets further
+    /// bytes that were read.
+    async fn addresses_of(
+        &self,
+        client: &TcpStream,
+        peer: SocketAddr,
+        read: &mut Vec<u8>,
+    ) -> Result<Addresses, Refusal> {
+        let own = (peer, client.local_addr().map_err(Refusal::Broken)?);
+        if !self.needs_header(peer) {
+            return Ok(own);
+        }
+        let max_wait = self.limits.handshake_timeout.duration();
+        Ok(read_header(client, max_wait, read).await?.unwrap_or(own))
+    }
+
+    /// True if connections from an address begin with a PROXY header.
+    fn needs_header(&self, peer: SocketAddr) -> bool {
+        let source = peer.ip().to_canonical();
+        self.settings.accept_proxy.iter().any(|network| network.contains(source))
+    }
+
+    /// True if a client must not send a PROXY header.
+    fn refuses_header(&self, peer: SocketAddr) -> bool {
+        !self.settings.accept_proxy.is_empty() && !self.needs_header(peer)
+    }
+
+    /// Chooses the list of servers for a client; `read` gets the bytes that were read for it. `None` if there is none for the
+    /// requested host.
     async fn choose_list(
         &self,
         client: &TcpStream,
         peer: SocketAddr,
-        first: &mut Vec<u8>,
-    ) -> Option<&Servers> {
+        read: &mut Vec<u8>,
+    ) -> Result<Option<&Servers>, Refusal> {
         if self.hosts.is_empty() {
-            return self.default.as_ref();
+            return Ok(self.default.as_ref());
         }
-        let host = match read_host(client, first).await {
-            Ok(host) => host,
-            Err(Refusal::Broken(_)) => return None,
-            Err(refusal) => {
-                REFUSED.log_line(format_args!("{}: {} {refusal}", self.settings.name, peer.ip()));
-                return None;
-            }
-        };
+        let host = read_host(client, read).await?;
         let number = host.as_ref().and_then(|host| self.names.find(host));
         let list = number.map(|number| &self.hosts[*number]).or(self.default.as_ref());
         if list.is_none() {
@@ -100,7 +120,26 @@ impl Proxy {
                 peer.ip(),
             ));
         }
-        list
+        Ok(list)
+    }
+
+    /// Reads the client's first bytes as far as settings need them. `None` if the client is to be reset; the log has the reason.
+    async fn receive(
+        &self,
+        client: &TcpStream,
+        peer: SocketAddr,
+        read: &mut Vec<u8>,
+    ) -> Option<(Addresses, &Servers)> {
+        let receiving = async {
+            let addresses = self.addresses_of(client, peer, read).await?;
+            Ok(self.choose_list(client, peer, read).await?.map(|servers| (addresses, servers)))
+        };
+        receiving.await.unwrap_or_else(|refusal| {
+            if !matches!(refusal, Refusal::Broken(_)) {
+                REFUSED.log_line(format_args!("{}: {} {refusal}", self.settings.name, peer.ip()));
+            }
+            None
+        })
     }
 
     /// Connects to the first server that answers. Attempts start one after another, beginning with the server that `balance`
@@ -128,6 +167,10 @@ impl Proxy {
     fn header(&self, client: SocketAddr, local: SocketAddr) -> Vec<u8> {
         self.settings.proxy_protocol.map_or_else(Vec::new, |version| header::emit(version, client, local))
     }
+}
+
+fn has_no_header(bytes: &[u8]) -> Option<bool> {
+    header::begins(bytes).map(|begins| !begins)
 }
 
 impl Service for Proxy {
@@ -158,22 +201,29 @@ impl Service for Proxy {
     }
 
     async fn serve(&self, client: TcpStream, peer: SocketAddr, entry: &ConnectionEntry) {
-        // The client has already disconnected.
-        let Ok(local) = client.local_addr() else { return };
         let mut read = Vec::new();
         // Dropping the client's stream resets it.
-        let Some(servers) = self.choose_list(&client, peer, &mut read).await else { return };
+        let Some(((origin, local), servers)) = self.receive(&client, peer, &mut read).await else { return };
         entry.admit(false);
-        match self.connect(servers, peer).await {
+        match self.connect(servers, origin).await {
             Ok((server, _open)) => {
-                let mut up = self.header(peer, local);
-                up.append(&mut read);
-                let first = First { down: Vec::new(), up };
                 let to = server.peer_addr().map_or_else(|_| String::new(), |to| to.to_string());
-                let watched = watch::register(self.name(), peer, &to);
-                // Ignore errors: both ends have been reset.
+                let watched = watch::register(self.name(), origin, &to);
+                let may_relay = self.refuses_header(peer).then_some(has_no_header as MayRelay);
+                let first = First { up: read, may_relay, ..First::default() };
                 let idle = self.limits.idle_timeout.duration();
-                drop(relay(client, server, first, &watched.carried, idle).await);
+                let relaying = async {
+                    write_all(&server, &self.header(origin, local)).await?;
+                    relay(client, server, first, &watched.carried, idle).await
+                };
+                // Ignore other errors: both ends have been reset.
+                if relaying.await.is_err_and(|error| error.kind() == ErrorKind::InvalidData) {
+                    REFUSED.log_line(format_args!(
+                        "{}: {} sent a PROXY header, but is not in accept_proxy",
+                        self.settings.name,
+                        peer.ip()
+                    ));
+                }
             }
             // Dropping the client's stream resets it, as an unreachable server would.
             Err(error) => {

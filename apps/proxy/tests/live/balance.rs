@@ -1,4 +1,4 @@
-//! Choice of a server by balancing and by host name, from the view of clients and servers.
+//! Choice of a server by balancing and by host name, and PROXY headers of clients, from the view of clients and servers.
 
 use super::program::{Program, connect, server};
 use std::collections::BTreeMap;
@@ -168,7 +168,7 @@ fn slow_request_is_reset() {
     (&stream).write_all(b"GET /").expect("it reads");
     let read = (&stream).read(&mut [0]).expect_err("it is reset").kind();
     assert_eq!(read, ErrorKind::ConnectionReset);
-    proxy.line("web: 127.0.0.1 sent no complete ClientHello or HTTP head in time");
+    proxy.line("web: 127.0.0.1 sent no complete PROXY header, ClientHello or HTTP head in time");
 }
 
 #[test]
@@ -177,4 +177,71 @@ fn invalid_balance_ends_with_status_2() {
     let (status, message) = Program::config_error("reverse", &weightless);
     assert_eq!(status, Some(2));
     assert!(message.contains(":4: all servers of this list have weight 0") && message.lines().count() == 1);
+}
+
+/// One server, that sends back all that it has received after its name.
+fn accepting(networks: &str, more: &str) -> String {
+    format!("{}accept_proxy = [{networks}]\n{more}", balanced("source", &[(named_server("a"), 1)]))
+}
+
+#[test]
+fn address_in_a_proxy_header_is_passed_on() {
+    let proxy = Program::start("reverse", &accepting("\"127.0.0.0/8\"", "proxy_protocol = \"v1\""), 1);
+    let line = "PROXY TCP6 2001:db8::1 2001:db8::2 1000 443\r\nGET /";
+    assert_eq!(ask(proxy.address(), line.as_bytes()), Ok(format!("a{line}")));
+    let binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x0a\x01\x02\x03\x0a\x00\x00\x01\x03\xe8\x01\xbbGET /";
+    let expected = "aPROXY TCP4 10.1.2.3 10.0.0.1 1000 443\r\nGET /".to_owned();
+    assert_eq!(ask(proxy.address(), binary), Ok(expected));
+    // A health check of the other proxy.
+    let local = ask(proxy.address(), b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0").expect("a server answers");
+    assert!(local.starts_with("aPROXY TCP4 127.0.0.1 127.0.0.1 "), "{local}");
+}
+
+#[test]
+fn proxy_header_is_required_from_its_sources() {
+    let proxy = Program::start("reverse", &accepting("\"127.0.0.1\"", ""), 1);
+    for bytes in [&b"GET / HTTP/1.1\r\n"[..], b"PROXY TCP4 1 2 3 4\r\n"] {
+        assert_eq!(ask(proxy.address(), bytes), Err(ErrorKind::ConnectionReset));
+    }
+    proxy.line("web: 127.0.0.1 sent no PROXY header");
+}
+
+#[test]
+fn proxy_header_of_other_sources_is_refused() {
+    let proxy = Program::start("reverse", &accepting("\"192.0.2.0/24\"", "proxy_protocol = \"v1\""), 1);
+    let forged = b"PROXY TCP4 10.1.2.3 10.0.0.1 1000 443\r\nGET /";
+    assert!(ask(proxy.address(), forged).is_err());
+    proxy.line("web: 127.0.0.1 sent a PROXY header, but is not in accept_proxy");
+    for bytes in ["POST / HTTP/1.1\r\n", "PROX", ""] {
+        let answer = ask(proxy.address(), bytes.as_bytes()).expect("a server answers");
+        assert!(answer.starts_with("aPROXY TCP4 127.0.0.1 ") && answer.ends_with(bytes), "{answer}");
+    }
+}
+
+/// Where the server sends first, its bytes arrive before the client has sent any.
+#[test]
+fn servers_may_send_first_with_accept_proxy() {
+    let greeting = server("127.0.0.1:0", |mut stream| {
+        drop(stream.write_all(b"220"));
+        let mut all = Vec::new();
+        drop(stream.read_to_end(&mut all).and_then(|_| stream.write_all(&all)));
+    });
+    let config = balanced("source", &[(greeting, 1)]) + "accept_proxy = [\"192.0.2.1\"]\n";
+    let proxy = Program::start("reverse", &config, 1);
+    let stream = connect(proxy.address());
+    let mut answer = [0; 3];
+    (&stream).read_exact(&mut answer).expect("the server sends first");
+    (&stream).write_all(b"PEHLO").expect("it reads");
+    stream.shutdown(Shutdown::Write).expect("it is connected");
+    let mut rest = String::new();
+    (&stream).read_to_string(&mut rest).expect("the server answers");
+    assert_eq!((&answer, &*rest), (b"220", "PEHLO"));
+}
+
+#[test]
+fn host_name_follows_a_proxy_header() {
+    let proxy = Program::start("reverse", &hosts("accept_proxy = [\"127.0.0.1\"]"), 1);
+    let request = "GET / HTTP/1.1\r\nHost: www.b.example\r\n\r\n";
+    let sent = format!("PROXY TCP4 10.1.2.3 10.0.0.1 1000 443\r\n{request}");
+    assert_eq!(ask(proxy.address(), sent.as_bytes()), Ok(format!("b{request}")));
 }

@@ -1,5 +1,6 @@
-//! The host name that a client requests with its first bytes, by TLS or by HTTP.
+//! First bytes of a client: a PROXY header, and the host name that the client requests by TLS or by HTTP.
 
+use super::header::{self, Addresses};
 use super::malformed::{Malformed, Parsed};
 use super::{http_host, server_name};
 use crate::stream::read_some;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Maximum number of bytes and time up to the end of the `ClientHello` or of the request's head.
+/// Maximum number of bytes and time of a request, up to the end of the `ClientHello` or of the request's head.
 const MAX_REQUEST_BYTES: usize = 16 << 10;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -31,7 +32,7 @@ impl fmt::Display for Refusal {
         match self {
             Self::Malformed(Malformed(reason)) => write!(f, "sent {reason}"),
             Self::TooLong => write!(f, "sent more than {MAX_REQUEST_BYTES} bytes without a host name"),
-            Self::TooSlow => f.write_str("sent no complete ClientHello or HTTP head in time"),
+            Self::TooSlow => f.write_str("sent no complete PROXY header, ClientHello or HTTP head in time"),
             Self::Broken(error) => write!(f, "disconnected before its request was complete: {error}"),
         }
     }
@@ -56,6 +57,30 @@ pub async fn read_host(stream: &TcpStream, bytes: &mut Vec<u8>) -> Result<Option
         }
     };
     timeout(REQUEST_TIMEOUT, reading).await.unwrap_or(Err(Refusal::TooSlow))
+}
+
+/// Reads the PROXY header at the beginning of a stream. `bytes` gets the bytes after it that were read as well. The addresses
+/// are `None` if the other proxy itself is the client.
+///
+/// # Errors
+/// The reason why the client has to be reset.
+pub async fn read_header(
+    stream: &TcpStream,
+    max_wait: Duration,
+    bytes: &mut Vec<u8>,
+) -> Result<Option<Addresses>, Refusal> {
+    let reading = async {
+        loop {
+            if let Some((addresses, len)) = header::parse(bytes).map_err(Refusal::Malformed)? {
+                bytes.drain(..len);
+                return Ok(addresses);
+            }
+            if read_some(stream, bytes).await.map_err(Refusal::Broken)? == 0 {
+                return Err(Refusal::Broken(io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+    };
+    timeout(max_wait, reading).await.unwrap_or(Err(Refusal::TooSlow))
 }
 
 /// Parses first bytes as TLS or HTTP. No HTTP request begins with the byte of a TLS handshake.
