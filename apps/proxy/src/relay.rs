@@ -22,6 +22,9 @@ thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE_BYTES].into_boxed_slice());
 }
 
+/// Decides from the beginning of a stream whether it may be relayed; `None` while more bytes are needed.
+pub type MayRelay = fn(&[u8]) -> Option<bool>;
+
 /// Bytes that were read from the two streams before the relay started.
 #[derive(Debug, Default)]
 pub struct First {
@@ -29,6 +32,8 @@ pub struct First {
     pub up: Vec<u8>,
     /// Bytes from the server.
     pub down: Vec<u8>,
+    /// Decision on the client's first bytes before they are relayed. Bytes of the server are relayed meanwhile.
+    pub may_relay: Option<MayRelay>,
 }
 
 /// Relays bytes between client and server until both streams have ended. If one peer closes its socket after the end of its
@@ -74,7 +79,13 @@ async fn wait_until_idle(carried: &Carried, timeout: Duration) {
 async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried: &Carried) -> io::Result<()> {
     {
         let count = DirectionCounter { bytes: &carried.up, carried };
-        let mut up = pin!(relay_direction(client, server, first.up, count));
+        let mut up = pin!(async {
+            let mut waiting = first.up;
+            if let Some(may_relay) = first.may_relay {
+                read_until_decided((client, server), may_relay, &mut waiting).await?;
+            }
+            relay_direction(client, server, waiting, count).await
+        });
         let count = DirectionCounter { bytes: &carried.down, carried };
         let mut down = pin!(relay_direction(server, client, first.down, count));
         // If the streams are dropped before both directions have ended, the sockets send a reset.
@@ -84,6 +95,24 @@ async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried:
         }
     }
     Ok(())
+}
+
+/// Reads the client's first bytes until they may be relayed. A stream that ends before may be relayed as well.
+async fn read_until_decided(
+    (client, server): (&TcpStream, &TcpStream),
+    may_relay: MayRelay,
+    bytes: &mut Vec<u8>,
+) -> Result<(), Broken> {
+    loop {
+        match may_relay(bytes) {
+            Some(true) => return Ok(()),
+            Some(false) => return Err(Broken::Source(ErrorKind::InvalidData.into())),
+            None => readable_unless_broken(client, server).await?,
+        }
+        if read_some(client, bytes).await.map_err(Broken::Source)? == 0 {
+            return Ok(());
+        }
+    }
 }
 
 /// The socket at which the relay of a direction failed.

@@ -4,9 +4,11 @@
 mod fuzz_bodies;
 
 use anabranch_proxy::convert::{self, ErrorCode, TcpOption, Tlv};
+use anabranch_proxy::reverse::header::{self, Version};
+use anabranch_proxy::reverse::{http_host::http_host, server_name::server_name};
 use anabranch_proxy::socks::wire::{self, Target};
 use proptest::prelude::*;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 fn targets() -> impl Strategy<Value = Target> {
     prop_oneof![
@@ -101,6 +103,80 @@ fn convert_streams() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Generates a `ClientHello` with extensions, possibly a server name, in records of random length.
+fn hellos() -> impl Strategy<Value = Vec<u8>> {
+    let bytes = |most: usize| prop::collection::vec(any::<u8>(), 0..most);
+    let name = "[a-zA-Z0-9.-]{0,60}".prop_map(|name| {
+        let len = name.len() as u16;
+        [&(len + 3).to_be_bytes()[..], &[0], &len.to_be_bytes(), name.as_bytes()].concat()
+    });
+    let extension = prop_oneof![(Just(0), name), (any::<u16>(), bytes(40))];
+    let extensions = prop::collection::vec(extension, 0..5);
+    (bytes(33), prop::collection::vec(any::<u16>(), 0..5), extensions, 1..600_usize).prop_map(
+        |(session, suites, extensions, record)| {
+            let suites: Vec<_> = suites.into_iter().flat_map(u16::to_be_bytes).collect();
+            let extensions: Vec<_> = extensions
+                .into_iter()
+                .flat_map(|(kind, content)| {
+                    [&kind.to_be_bytes()[..], &(content.len() as u16).to_be_bytes(), &content].concat()
+                })
+                .collect();
+            let lengths = [suites.len(), extensions.len()].map(|len| (len as u16).to_be_bytes());
+            let body = [
+                &[3; 34][..],
+                &[session.len() as u8],
+                &session[..],
+                &lengths[0],
+                &suites,
+                &[1, 0],
+                &lengths[1],
+                &extensions,
+            ]
+            .concat();
+            let message = [&[1, 0], &(body.len() as u16).to_be_bytes()[..], &body].concat();
+            let in_record =
+                |content: &[u8]| [&[22, 3, 1], &(content.len() as u16).to_be_bytes()[..], content].concat();
+            message.chunks(record).flat_map(in_record).collect()
+        },
+    )
+}
+
+/// Generates HTTP heads and the beginnings of other streams.
+fn heads() -> impl Strategy<Value = Vec<u8>> {
+    let field = ("(host|Host|accept|[a-z-]{1,9})", "[ -~]{0,30}");
+    let fields = prop::collection::vec(field, 0..6);
+    let line = prop_oneof![Just("GET / HTTP/1.1".to_owned()), "[ -~]{0,30}"];
+    (line, fields).prop_map(|(line, fields)| {
+        let lines: Vec<_> = fields.into_iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        format!("{line}\r\n{}\r\n", lines.concat()).into_bytes()
+    })
+}
+
+/// Generates PROXY headers of both versions.
+fn proxy_headers() -> impl Strategy<Value = Vec<u8>> {
+    let addresses = prop_oneof![
+        (any::<[Ipv4Addr; 2]>()).prop_map(|ips| ips.map(IpAddr::V4)),
+        (any::<[Ipv6Addr; 2]>()).prop_map(|ips| ips.map(IpAddr::V6)),
+    ];
+    let version = prop_oneof![Just(Version::V1), Just(Version::V2)];
+    (version, addresses, any::<[u16; 2]>()).prop_map(|(version, [client, proxy], ports)| {
+        header::emit(version, (client, ports[0]).into(), (proxy, ports[1]).into())
+    })
+}
+
+/// Generates first bytes with a few changed bytes, and bytes after them.
+fn first_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let changes = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3);
+    let more = prop::collection::vec(any::<u8>(), 0..30);
+    (prop_oneof![hellos(), heads(), proxy_headers()], changes, more).prop_map(|(mut bytes, changes, more)| {
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        [bytes, more].concat()
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
@@ -129,5 +205,27 @@ proptest! {
         let len = bytes.len();
         bytes.extend(more);
         prop_assert_eq!(convert::parse(&bytes), Ok(Some((tlvs, len))));
+    }
+
+    #[test]
+    fn any_first_bytes_are_safe_for_the_proxy(bytes in first_bytes()) {
+        fuzz_bodies::first_bytes::first_bytes(&bytes);
+    }
+
+    #[test]
+    fn requested_host_is_read(name in "[a-z0-9]{1,20}\\.example", record in 1..400_usize) {
+        let host = http_host(format!("GET / HTTP/1.1\r\nHost: {name}:80\r\n\r\n").as_bytes());
+        prop_assert_eq!(host.expect("valid").expect("whole").0, Some(name.clone()));
+        let len = name.len() as u16;
+        let lengths = [len + 9, 0, len + 5, len + 3].map(u16::to_be_bytes).concat();
+        let extensions = [&lengths[..], &[0], &len.to_be_bytes(), name.as_bytes()].concat();
+        let body = [&[3; 34], &[0, 0, 2, 19, 1, 1, 0][..], &extensions].concat();
+        let message = [&[1, 0], &(body.len() as u16).to_be_bytes()[..], &body].concat();
+        let bytes: Vec<u8> = message
+            .chunks(record)
+            .flat_map(|content| [&[22, 3, 1], &(content.len() as u16).to_be_bytes()[..], content].concat())
+            .collect();
+        let found = server_name(&bytes).expect("valid").expect("whole");
+        prop_assert_eq!(found, (Some(name), bytes.len()));
     }
 }

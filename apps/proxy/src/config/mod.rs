@@ -5,6 +5,7 @@ mod convert;
 mod interface;
 mod loops;
 mod place;
+mod reverse;
 mod router;
 mod server;
 mod units;
@@ -15,7 +16,6 @@ mod via;
 use super::error::Error;
 use super::nat64::Nat64;
 use super::network::Network;
-use super::reverse::header::Version;
 pub use convert::Convert;
 use convert::check_convert;
 use core::net::SocketAddr;
@@ -23,9 +23,11 @@ use loops::Forwarder;
 pub use loops::reaches;
 use place::Text;
 pub use place::nearest;
+pub use reverse::{Balance, Host, Reverse};
+use reverse::{check_reverse, reverse_forwarder};
 pub use router::{Bypass, Router};
 use serde::Deserialize;
-pub use server::Server;
+pub use server::{Server, WeightedServer};
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -98,27 +100,6 @@ pub struct Socks {
     pub nat64: Vec<Nat64>,
     /// Upstream proxy, which connects to the servers.
     pub via: Option<Spanned<Via>>,
-}
-
-/// A reverse proxy: it accepts connections of clients and connects to its servers.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Reverse {
-    /// Name in log lines.
-    pub name: String,
-    /// Listening addresses for clients, which use Multipath TCP or TCP.
-    pub listen: Vec<SocketAddr>,
-    /// Servers as addresses or names; the first server that answers is used.
-    pub to: Vec<Spanned<Server>>,
-    /// Version of the PROXY header, which contains the client's address; no header by default.
-    pub proxy_protocol: Option<Version>,
-    /// Interval between health checks of a server.
-    #[serde(default = "health_interval")]
-    pub health_interval: Seconds,
-}
-
-const fn health_interval() -> Seconds {
-    Seconds::of(5)
 }
 
 impl Default for Socks {
@@ -248,15 +229,7 @@ impl Config {
 
     /// Proxies that listen and connect to fixed addresses.
     fn forwarders(&self) -> Vec<Forwarder> {
-        let reverse = self.reverse.iter().map(|reverse| Forwarder {
-            name: reverse.name.clone(),
-            listen: reverse.listen.clone(),
-            to: reverse
-                .to
-                .iter()
-                .filter_map(|server| Some((server.as_ref().address()?, server.span())))
-                .collect(),
-        });
+        let reverse = self.reverse.iter().map(reverse_forwarder);
         let socks = self.socks.iter().map(|socks| Forwarder {
             name: "socks".to_owned(),
             listen: socks.listen.iter().map(|address| *address.as_ref()).collect(),
@@ -294,31 +267,6 @@ fn check_socks(socks: &Socks, text: &Text<'_>) -> Result<(), Error> {
         }
         None => Ok(()),
     }
-}
-
-fn check_reverse(reverse: &Reverse, before: &[Reverse], text: &Text<'_>) -> Result<(), Error> {
-    let name = &reverse.name;
-    if reverse.listen.is_empty() {
-        return Err(text.error(
-            None,
-            &format!("[[reverse]] {name} has no address to listen on; write listen = [\"0.0.0.0:443\"]"),
-        ));
-    }
-    if reverse.to.is_empty() {
-        return Err(
-            text.error(None, &format!("[[reverse]] {name} has no server; write to = [\"192.0.2.1:443\"]"))
-        );
-    }
-    for address in reverse.listen.iter().filter(|address| address.port() != 0) {
-        if let Some(other) = before.iter().find(|other| other.listen.contains(address)) {
-            let message = format!(
-                "[[reverse]] {name} listens on {address}, which [[reverse]] {} already uses; change one of the addresses",
-                other.name
-            );
-            return Err(text.error(None, &message));
-        }
-    }
-    Ok(())
 }
 
 fn check_watch(watch: &Watch, text: &Text<'_>) -> Result<(), Error> {

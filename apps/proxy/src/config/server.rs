@@ -3,7 +3,9 @@
 use crate::resolver::host_and_port;
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddr};
-use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 /// A server behind a reverse proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -48,6 +50,57 @@ impl fmt::Display for Server {
             Self::Address(address) => address.fmt(f),
             Self::Name(name, port) => write!(f, "{name}:{port}"),
         }
+    }
+}
+
+/// A server among others: a text, or a table `{ to, weight }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightedServer {
+    /// The server.
+    pub server: Server,
+    /// Share of the clients among the servers of a list, if the file has it.
+    pub weight: Option<u16>,
+}
+
+impl WeightedServer {
+    /// Weight of a server without one in the file.
+    pub const DEFAULT_WEIGHT: u16 = 1;
+
+    /// The weight. A server of weight 0 is used after all others.
+    pub fn weight(&self) -> u16 {
+        self.weight.unwrap_or(Self::DEFAULT_WEIGHT)
+    }
+}
+
+impl<'de> Deserialize<'de> for WeightedServer {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        source.deserialize_any(TextOrTable)
+    }
+}
+
+struct TextOrTable;
+
+impl<'de> Visitor<'de> for TextOrTable {
+    type Value = WeightedServer;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a server, such as \"192.0.2.1:443\" or { to = \"192.0.2.1:443\", weight = 2 }")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<WeightedServer, E> {
+        let server = Server::try_from(text.to_owned()).map_err(E::custom)?;
+        Ok(WeightedServer { server, weight: None })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<WeightedServer, A::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Table {
+            to: Server,
+            weight: Option<u16>,
+        }
+        let Table { to: server, weight } = Table::deserialize(MapAccessDeserializer::new(table))?;
+        Ok(WeightedServer { server, weight })
     }
 }
 

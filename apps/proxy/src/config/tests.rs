@@ -23,7 +23,7 @@ fn shipped_file_has_every_setting() {
     let socks = socks.expect("the table exists");
     assert!(router.is_none(), "the router runs on another machine");
     assert_eq!((socks.users.len(), limits), (1, Limits::default()));
-    assert_eq!(reverse[0].health_interval, health_interval());
+    assert_eq!((reverse[0].health_interval, reverse[0].balance), (Seconds::of(5), Balance::First));
     let watch = watch.expect("the table exists");
     let default = Watch::default();
     assert_eq!(
@@ -32,6 +32,11 @@ fn shipped_file_has_every_setting() {
     );
     for key in [
         "proxy_protocol",
+        "accept_proxy",
+        "balance",
+        "weight",
+        "[[reverse.host]]",
+        "names",
         "health_interval",
         "max_per_source",
         "listen",

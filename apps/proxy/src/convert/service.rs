@@ -270,7 +270,7 @@ impl Service for Converter {
                 if send_tlvs(&client, &answer).await {
                     let watched = watch::register(self.name(), peer, &target);
                     // Ignore errors: both ends have been reset.
-                    let first = First { up: first, down: Vec::new() };
+                    let first = First { up: first, ..First::default() };
                     let idle = self.limits.idle_timeout.duration();
                     drop(relay(client, server, first, &watched.carried, idle).await);
                 }

@@ -1,13 +1,13 @@
 //! Health of the servers of a reverse proxy, and the addresses of their names.
 
+use super::balance::{Endpoint, OpenConnection, order};
 use super::header::{self, Version};
-use crate::config::{Server, reaches};
-use crate::connect::{attempt_in_order, pairs};
+use crate::config::{Balance, Server, WeightedServer, reaches};
+use crate::connect::connect_to;
 use crate::log;
 use crate::resolver::Resolver;
 use crate::stream::{StreamOptions, close_with_fin, write_all};
-use core::future::ready;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +18,18 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// Names are looked up at each health check, and at least at this interval.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// The servers of a reverse proxy, in order of preference.
-pub struct Servers(Vec<Arc<Backend>>);
+/// A list of servers of a reverse proxy.
+pub struct Servers {
+    backends: Vec<Arc<Backend>>,
+    balance: Balance,
+    /// Held while a server is chosen, so that each choice includes the connections of the earlier ones.
+    choosing: Mutex<()>,
+}
 
-/// Settings that all servers of a reverse proxy share.
+/// Settings that all servers of a list share.
 #[derive(Clone)]
 pub struct Common {
-    /// Name of the reverse proxy in the log.
+    /// Name of the list in the log.
     pub name: String,
     /// Listening addresses of the reverse proxy.
     pub listen: Vec<SocketAddr>,
@@ -38,51 +43,58 @@ pub struct Common {
 
 struct Backend {
     common: Common,
-    server: Server,
+    server: WeightedServer,
     /// True if the reverse proxy has no other server.
     is_only: bool,
     resolver: Resolver,
-    addresses: Mutex<Vec<SocketAddr>>,
+    /// One for each address; empty while the name has none.
+    endpoints: Mutex<Vec<Arc<Endpoint>>>,
     /// True if the last look-up of the name returned an address.
     is_known: AtomicBool,
+    /// True if an address answered the last check.
     is_up: AtomicBool,
 }
 
 impl Servers {
     /// Creates the list. Servers are considered healthy until a check fails.
-    pub fn new(common: &Common, servers: &[Server]) -> Self {
-        let backend = |server: &Server| {
+    pub fn new(common: &Common, servers: &[WeightedServer], balance: Balance) -> Self {
+        let backend = |server: &WeightedServer| {
+            let endpoint = |address| Arc::new(Endpoint::new(address, server.weight()));
             Arc::new(Backend {
                 common: common.clone(),
                 server: server.clone(),
                 is_only: servers.len() == 1,
                 resolver: Resolver::new(common.connect_timeout),
-                addresses: Mutex::new(server.address().into_iter().collect()),
+                endpoints: Mutex::new(server.server.address().into_iter().map(endpoint).collect()),
                 is_known: AtomicBool::new(true),
                 is_up: AtomicBool::new(true),
             })
         };
-        Self(servers.iter().map(backend).collect())
+        Self { backends: servers.iter().map(backend).collect(), balance, choosing: Mutex::new(()) }
     }
 
-    /// Addresses of healthy servers, followed by those of the others, which may have recovered.
-    pub fn in_order(&self) -> Vec<SocketAddr> {
-        let (up, down): (Vec<_>, Vec<_>) =
-            self.0.iter().partition(|server| server.is_up.load(Ordering::Relaxed));
-        up.into_iter().chain(down).flat_map(|server| server.addresses()).collect()
+    /// All addresses in the order in which they are tried for a client, and the connection that the first one gets.
+    pub fn choose(&self, client: IpAddr) -> (Vec<Arc<Endpoint>>, Option<OpenConnection>) {
+        let endpoints: Vec<_> = self.backends.iter().flat_map(|backend| backend.endpoints()).collect();
+        let _choosing = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
+        let order = order(self.balance, &endpoints, client);
+        let opening = order.first().map(Endpoint::open);
+        (order, opening)
     }
 
-    /// Looks up all names, and waits until each has an address of one family or has failed.
-    pub async fn look_up(&self) {
+    /// Looks up all names of the lists, and waits until each has an address of one family or has failed.
+    pub async fn look_up(lists: impl Iterator<Item = &Self>) {
+        let backends = lists.flat_map(|servers| &servers.backends);
         let mut running: JoinSet<_> =
-            self.0.iter().map(|server| Arc::clone(server).look_up(Duration::ZERO)).collect();
+            backends.map(|backend| Arc::clone(backend).look_up(Duration::ZERO)).collect();
         while running.join_next().await.is_some() {}
     }
 
-    /// Checks each server at intervals; never returns. A server without an answer does not delay the checks of others.
-    pub async fn watch(&self, interval: Duration) {
-        let mut watched: JoinSet<()> =
-            self.0.iter().map(|server| Arc::clone(server).watch(interval)).collect();
+    /// Checks each server of the lists at intervals; never returns. A server without an answer does not delay the checks of
+    /// others.
+    pub async fn watch(lists: impl Iterator<Item = &Self>, interval: Duration) {
+        let backends = lists.flat_map(|servers| &servers.backends);
+        let mut watched: JoinSet<()> = backends.map(|backend| Arc::clone(backend).watch(interval)).collect();
         while watched.join_next().await.is_some() {}
     }
 }
@@ -93,48 +105,66 @@ impl Backend {
         loop {
             Arc::clone(&self).look_up(self.common.connect_timeout / 2).await;
             if Instant::now() >= check_at {
-                let checked = timeout(self.common.connect_timeout, self.check()).await;
-                self.set_up(checked.is_ok_and(|checked| checked.is_ok()));
+                self.check().await;
                 check_at = Instant::now() + interval;
             }
             sleep_until(check_at.min(Instant::now() + LOOKUP_INTERVAL)).await;
         }
     }
 
-    /// Connects and closes. With the PROXY protocol, the header marks the connection as the proxy's own.
-    async fn check(&self) -> io::Result<()> {
-        let pairs = pairs(&self.addresses(), &[]);
-        let stream = attempt_in_order(pairs, ready(Vec::new()), self.common.options).await?;
-        if let Some(version) = self.common.proxy_protocol {
-            write_all(&stream, &header::emit_local(version)).await?;
+    /// Checks all addresses concurrently. The server is healthy if one of them answers.
+    async fn check(&self) {
+        let endpoints = self.endpoints();
+        let mut running = JoinSet::new();
+        for endpoint in &endpoints {
+            let (endpoint, common) = (Arc::clone(endpoint), self.common.clone());
+            running.spawn(async move {
+                let checked = timeout(common.connect_timeout, check_address(endpoint.address, &common)).await;
+                let is_up = checked.is_ok_and(|checked| checked.is_ok());
+                let was_up = endpoint.set_up(is_up);
+                (is_up != was_up).then_some((endpoint.address, is_up))
+            });
         }
-        close_with_fin(stream);
-        Ok(())
+        let changes: Vec<_> = running.join_all().await.into_iter().flatten().collect();
+        let is_up = endpoints.iter().any(|endpoint| endpoint.is_up());
+        let was_up = self.set_up(is_up);
+        if is_up && was_up && endpoints.len() > 1 {
+            for (address, is_up) in changes {
+                let event =
+                    if is_up { "answers again" } else { "does not answer; using its other addresses" };
+                log::log_line(format_args!(
+                    "{}: server {} at {address} {event}",
+                    self.common.name, self.server.server
+                ));
+            }
+        }
     }
 
-    fn set_up(&self, is_up: bool) {
-        if self.is_up.swap(is_up, Ordering::Relaxed) == is_up {
-            return;
+    /// Sets the result of a check; returns the earlier one.
+    fn set_up(&self, is_up: bool) -> bool {
+        let was_up = self.is_up.swap(is_up, Ordering::Relaxed);
+        if was_up != is_up {
+            let event = match (is_up, self.is_only) {
+                (true, _) => "answers again",
+                (false, false) => "does not answer; using the other servers",
+                (false, true) => "does not answer; it is the only server",
+            };
+            log::log_line(format_args!("{}: server {} {event}", self.common.name, self.server.server));
         }
-        let event = match (is_up, self.is_only) {
-            (true, _) => "answers again",
-            (false, false) => "does not answer; using the other servers",
-            (false, true) => "does not answer; it is the only server",
-        };
-        log::log_line(format_args!("{}: server {} {event}", self.common.name, self.server));
+        was_up
     }
 
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn endpoints(&self) -> Vec<Arc<Endpoint>> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Looks up the server's name; waits at most `max_wait` for the second family after the first. If the look-up fails, the
     /// earlier addresses are kept.
     async fn look_up(self: Arc<Self>, max_wait: Duration) {
-        let Server::Name(name, port) = &self.server else { return };
+        let Server::Name(name, port) = &self.server.server else { return };
         let looking = async {
             let mut addresses = self.resolver.addresses(None, name, *port).await?;
-            if self.addresses().is_empty() {
+            if self.endpoints().is_empty() {
                 self.set_addresses(&addresses.ready);
             }
             let later = timeout(max_wait, addresses.later()).await;
@@ -149,35 +179,56 @@ impl Backend {
             Ok(found) => {
                 self.set_addresses(&found);
                 if !self.is_known.swap(true, Ordering::Relaxed) {
-                    log::log_line(format_args!("{}: {} has an address again", self.common.name, self.server));
+                    log::log_line(format_args!(
+                        "{}: {} has an address again",
+                        self.common.name, self.server.server
+                    ));
                 }
             }
             Err(error) => {
                 if self.is_known.swap(false, Ordering::Relaxed) {
                     log::log_line(format_args!(
                         "{}: cannot look up {}: {error}",
-                        self.common.name, self.server
+                        self.common.name, self.server.server
                     ));
                 }
             }
         }
     }
 
-    /// Sets the addresses, except those on which this proxy itself listens: it would connect to itself.
+    /// Sets the addresses, except those on which this proxy itself listens: it would connect to itself. An address that remains
+    /// keeps its state.
     fn set_addresses(&self, found: &[SocketAddr]) {
-        let (own, others): (Vec<_>, Vec<_>) =
-            found.iter().partition(|to| self.common.listen.iter().any(|listen| reaches(**to, *listen)));
-        let before = std::mem::replace(
-            &mut *self.addresses.lock().unwrap_or_else(PoisonError::into_inner),
-            others.clone(),
-        );
+        let (own, others): (Vec<_>, Vec<_>) = found
+            .iter()
+            .copied()
+            .partition(|to| self.common.listen.iter().any(|listen| reaches(*to, *listen)));
+        let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let before: Vec<_> = endpoints.iter().map(|endpoint| endpoint.address).collect();
+        let endpoint = |&address: &SocketAddr| {
+            let kept = endpoints.iter().find(|endpoint| endpoint.address == address);
+            kept.map_or_else(|| Arc::new(Endpoint::new(address, self.server.weight())), Arc::clone)
+        };
+        let after = others.iter().map(endpoint).collect();
+        *endpoints = after;
+        drop(endpoints);
         if let Some(own) = own.first().filter(|_| before != others) {
             log::log_line(format_args!(
                 "{}: {} has the address {own}, on which {0} itself listens; this address is not used",
-                self.common.name, self.server
+                self.common.name, self.server.server
             ));
         }
     }
+}
+
+/// Connects and closes. With the PROXY protocol, the header marks the connection as the proxy's own.
+async fn check_address(address: SocketAddr, common: &Common) -> io::Result<()> {
+    let stream = connect_to(address, None, common.options).await?;
+    if let Some(version) = common.proxy_protocol {
+        write_all(&stream, &header::emit_local(version)).await?;
+    }
+    close_with_fin(stream);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -195,6 +246,25 @@ mod tests {
         }
     }
 
+    const fn weighted(server: Server) -> WeightedServer {
+        WeightedServer { server, weight: None }
+    }
+
+    /// All addresses of a name get clients, and a look-up keeps the state of an address.
+    #[tokio::test]
+    async fn addresses_of_a_name_take_turns() {
+        let server = weighted(Server::Name("backend.internal".to_owned(), 80));
+        let servers = Servers::new(&common(Duration::from_secs(1)), &[server], Balance::RoundRobin);
+        let addresses: Vec<SocketAddr> =
+            ["192.0.2.1:80", "192.0.2.2:80", "192.0.2.3:80"].map(|text| text.parse().unwrap()).into();
+        servers.backends[0].set_addresses(&addresses);
+        let choose = || servers.choose(addresses[0].ip()).0[0].address;
+        assert_eq!([choose(), choose(), choose()], addresses[..]);
+        servers.backends[0].endpoints()[0].set_up(false);
+        servers.backends[0].set_addresses(&[addresses[2], addresses[0]]);
+        assert_eq!([choose(), choose()], [addresses[2]; 2]);
+    }
+
     /// The first server's backlog is full, so it does not answer.
     #[tokio::test]
     async fn silent_server_does_not_block_others() {
@@ -207,29 +277,37 @@ mod tests {
             held.push(stream);
         }
         let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let servers = Servers::new(&common(Duration::from_secs(60)), &[silent_at, gone].map(Server::Address));
+        let servers = [silent_at, gone].map(|address| weighted(Server::Address(address)));
+        let servers = Servers::new(&common(Duration::from_secs(60)), &servers, Balance::First);
         let both = async {
-            while servers.0[1].is_up.load(Ordering::Relaxed) {
+            while servers.backends[1].is_up.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         tokio::select! {
-            () = servers.watch(Duration::from_millis(10)) => unreachable!("watch never returns"),
+            () = Servers::watch([&servers].into_iter(), Duration::from_millis(10)) => unreachable!("watch never returns"),
             () = both => {}
             () = tokio::time::sleep(Duration::from_secs(20)) => panic!("the second server is not checked"),
         }
-        assert!(servers.0[0].is_up.load(Ordering::Relaxed));
+        assert!(servers.backends[0].is_up.load(Ordering::Relaxed));
+        let (order, opening) = servers.choose(silent_at.ip());
+        assert_eq!([order[0].address, order[1].address], [silent_at, gone]);
+        assert!(opening.is_some());
     }
 
     #[tokio::test]
     async fn names_are_looked_up_and_own_listeners_left_out() {
         let listen = "127.0.0.1:7".parse().unwrap();
         let common = Common { listen: vec![listen], ..common(Duration::from_secs(20)) };
-        let named = |port| Server::Name("127.1".to_owned(), port);
-        let servers = Servers::new(&common, &[named(7), named(8)]);
-        assert!(servers.in_order().is_empty());
-        servers.look_up().await;
-        let found = servers.in_order();
+        let named = |port| weighted(Server::Name("127.1".to_owned(), port));
+        let servers = Servers::new(&common, &[named(7), named(8)], Balance::RoundRobin);
+        let addresses = || -> Vec<_> {
+            let (order, _) = servers.choose(listen.ip());
+            order.iter().map(|endpoint| endpoint.address).collect()
+        };
+        assert!(addresses().is_empty());
+        Servers::look_up([&servers].into_iter()).await;
+        let found = addresses();
         assert!(!found.contains(&listen) && found.contains(&"127.0.0.1:8".parse().unwrap()), "{found:?}");
     }
 }

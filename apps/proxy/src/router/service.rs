@@ -228,7 +228,7 @@ impl Service for Proxy {
                 self.log_first_plain_tcp(&server);
                 let watched = watch::register_intercepted(self.name(), peer, &target);
                 // Ignore errors: both ends have been reset.
-                let first = First { up: Vec::new(), down };
+                let first = First { down, ..First::default() };
                 drop(relay(host, server, first, &watched.carried, self.limits.idle_timeout.duration()).await);
             }
             // Dropping the host's stream resets it, the only way to report the failure.

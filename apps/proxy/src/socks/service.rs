@@ -184,7 +184,10 @@ impl Service for Proxy {
             let watched = watch::register(self.name(), peer, &target);
             // Ignore errors: both ends have been reset.
             let idle = self.limits.idle_timeout.duration();
-            drop(relay(client, server, First { up: first, down }, &watched.carried, idle).await);
+            drop(
+                relay(client, server, First { up: first, down, ..First::default() }, &watched.carried, idle)
+                    .await,
+            );
         }
     }
 }

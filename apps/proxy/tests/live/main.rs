@@ -1,6 +1,7 @@
 //! Tests of the running program.
 #![cfg(target_os = "linux")]
 
+mod balance;
 mod browser;
 mod command;
 mod contents;
