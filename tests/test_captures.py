@@ -123,12 +123,6 @@ def test_capture_at_the_receiver_shows_what_arrived(tmp_path: Path) -> None:
         ("random-loss", ('link.lte.reverse.loss={model="bernoulli",rate=0.02}',)),
         ("scheduler", ("flow.F.scheduler=redundant",)),
         ("scheduler", ("flow.F.scheduler=strict-round-robin",)),
-        (
-            "reverse-path",
-            tuple(
-                f"link.{name}.{key}" for name in ("dsl", "lte") for key in ("rate=30 kbit/s", "queue.limit=20 packets")
-            ),
-        ),
         ("application", ('flow.F.workload={kind="rate",rate="3 Mbit/s"}',)),
         ("unknown", ('flow.F.workload={kind="request-response",response="30 kB"}',)),
         ("path-down", ("link.lte.state=down",)),
@@ -159,6 +153,16 @@ def test_full_window_costs_nothing_at_full_links(tmp_path: Path, kind: str, sett
     assert waited > 0.3
     assert connection.is_full == (kind == "capacity")
     assert captures.explain()[0].kind == kind
+
+
+@pytest.mark.parametrize("end", ["server", "phone"])
+def test_slow_way_back_is_named_at_both_ends(tmp_path: Path, end: str) -> None:
+    slow = [f"link.{name}.{key}" for name in ("dsl", "lte") for key in ("rate=30 kbit/s", "queue.limit=20 packets")]
+    _, captures = simulated(tmp_path, *slow, ends=(end,))
+    first = captures.explain()[0]
+    assert (first.kind, first.basis) == ("reverse-path", "inferred")
+    shown = "one acknowledgement for" if end == "server" else "arrive a second time"
+    assert shown in first.sentence
 
 
 def test_links_without_acknowledgements_are_not_full(tmp_path: Path) -> None:

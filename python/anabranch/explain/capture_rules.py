@@ -30,6 +30,8 @@ _FEW_ACKNOWLEDGEMENTS = 5.0
 """Data packets for each acknowledgement, from which acknowledgements are lost or wait on the way back."""
 _HELD_UP = 3.0
 """Mean round-trip time over the smallest one, if acknowledgements wait on the way back."""
+_REPEATED = 0.01
+"""Share of data that arrive a second time, from which acknowledgements are late or lost."""
 _ALL = 0.97
 """Share of a subflow's data that others carry too, from which the scheduler duplicates everything."""
 _ALIKE = 0.8
@@ -116,7 +118,8 @@ def _answer_bytes(connection: Observed) -> float:
 def _waits_for_requests(connection: Observed) -> Finding:
     text = (
         f"The other end sends a request for each {_kb(_answer_bytes(connection))}, and the next one after the answer: "
-        f"round trips limit the rate of {_mbps(connection.goodput_bps)}, and no setting of the connection changes it."
+        f"round trips limit the rate of {_mbps(connection.goodput_bps)}, and no rule names a setting that helps. Larger "
+        "or parallel requests would."
     )
     return Finding("unknown", "", text, "", True, 0.0)
 
@@ -172,6 +175,11 @@ def _is_flat(connection: Observed) -> bool:
     data = connection.data
     is_near_window = data["window_bytes"] is not None and data["flight_bytes"] > 0.7 * data["window_bytes"]
     return not is_near_window and (data["flight_mean_bytes"] or 0.0) >= _FLAT * max(1, data["flight_bytes"])
+
+
+def _has_room(connection: Observed) -> bool:
+    """Whether neither the receive window nor the send buffer limits the connection."""
+    return connection.share(connection.data["waits"]["window_s"]) < _MIN_CONFIDENCE and not _is_flat(connection)
 
 
 def _send_buffer(connection: Observed) -> Iterator[Finding]:
@@ -252,6 +260,8 @@ def _timeouts(connection: Observed) -> Iterator[Finding]:
 
 def _loss(connection: Observed) -> Iterator[Finding]:
     """Losses at a link that is not full: a lossy link, or a queue that is too short."""
+    if _sign_of_slow_way_back(connection):
+        return
     for part in connection.used:
         if part.loss < MIN_LOSS or not part.rtt_s or part.is_full:
             continue
@@ -273,30 +283,32 @@ def _missed(part: Part) -> float:
     return max(0.0, 1.0 - part.goodput_bps / largest) if largest else _UNKNOWN_MISSED
 
 
-def _data_for_each_acknowledgement(connection: Observed) -> float:
-    """Data packets over acknowledgements; 0 if they do not wait on the way back."""
-    is_held_up = any(part.rtt_s and part.mean_rtt_s >= _HELD_UP * part.rtt_s for part in connection.used)
-    sent = sum(part.way["data_packets"] for part in connection.used)
-    acknowledgements = sum(part.back["packets"] for part in connection.used)
-    each = sent / max(1, acknowledgements)
-    return each if is_held_up and each >= _FEW_ACKNOWLEDGEMENTS else 0.0
+def _sign_of_slow_way_back(connection: Observed) -> str:
+    """Beginning of a sentence, if acknowledgements are late or lost; otherwise empty."""
+    used = connection.used
+    if not any(part.rtt_s and part.mean_rtt_s >= _HELD_UP * part.rtt_s for part in used):
+        return ""
+    each = sum(part.way["data_packets"] for part in used) / max(1, sum(part.back["packets"] for part in used))
+    if each >= _FEW_ACKNOWLEDGEMENTS:
+        return f"There is one acknowledgement for {each:.1f} data packets"
+    # After the place of losses, data that pass twice had arrived at the first time.
+    again = sum(part.way["retransmitted_bytes"] for part in used) / sum(part.bytes for part in used)
+    is_after_losses = any(part.way["lost_before_bytes"] for part in used)
+    return f"{100 * again:.2g} % of the data arrive a second time" if is_after_losses and again >= _REPEATED else ""
 
 
 def _reverse_path(connection: Observed) -> Iterator[Finding]:
-    each = _data_for_each_acknowledgement(connection)
-    if not each:
+    cause = _sign_of_slow_way_back(connection)
+    if not cause:
         return
     trips = ", ".join(f"{_ms(part.mean_rtt_s)} instead of {_ms(part.rtt_s)}" for part in connection.used)
-    text = (
-        f"There is one acknowledgement for {each:.1f} data packets, and round trips take {trips}: acknowledgements "
-        "wait on the way back, or are lost there."
-    )
+    text = f"{cause}, and round trips take {trips}: acknowledgements wait on the way back, or are lost there."
     remedy = "Give acknowledgements priority on the way back, or raise its rate."
     yield Finding("reverse-path", "", text, remedy, False, 0.6)
 
 
 def _bufferbloat(connection: Observed) -> Iterator[Finding]:
-    if _data_for_each_acknowledgement(connection):
+    if _sign_of_slow_way_back(connection):
         return
     for part in connection.used:
         is_short = part.mean_rtt_s - part.rtt_s < 2.0 * _DELAYED_ACK_S
@@ -333,7 +345,7 @@ def _reinjection(connection: Observed) -> Iterator[Finding]:
     text = f"{_percent(share)} of the sent bytes had been sent on another subflow before."
     remedy = "Enlarge the receive buffer, or use a scheduler that does not duplicate data."
     least = min((part.way["new_bytes"] for part in connection.used), default=0)
-    if len(connection.used) > 1 and repeated >= _ALL * least:
+    if len(connection.used) > 1 and repeated >= _ALL * least and _has_room(connection):
         text = f"The scheduler duplicates all data of a subflow: {text}"
         yield Finding("scheduler", "", text, "Use a scheduler that does not duplicate data.", True, share)
     else:
@@ -353,8 +365,7 @@ def _scheduler(connection: Observed) -> Iterator[Finding]:
 
 def _equal_shares(connection: Observed) -> Iterator[Finding]:
     """A scheduler that serves the subflows in turn: the slowest one determines the rate of all."""
-    has_room = connection.share(connection.data["waits"]["window_s"]) < _MIN_CONFIDENCE
-    if connection.protocol != "mptcp" or not has_room or _is_flat(connection):
+    if connection.protocol != "mptcp" or not _has_room(connection):
         return
     full = [part for part in connection.used if part.is_full]
     for part in connection.used:

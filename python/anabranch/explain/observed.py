@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 MULTIPATH = ("mptcp", "sctp")
 MIN_LOSS = 0.0015
 """Share of repeated bytes below which losses do not matter."""
-_FULL_QUEUE = 1.15
+_FULL_QUEUE = 1.2
 """Mean round-trip time over the smallest one, from which a queue stands at the bottleneck."""
+_FULL_QUEUE_SCTP = 1.15
+"""The same for SCTP: its smallest time is that of a packet full of data, not of the handshake."""
 _QUEUED_SEGMENTS = 2.5
 """Mean length of a standing queue, at least."""
 _RARELY_QUEUED = 0.2
@@ -234,9 +236,11 @@ class Part:
         segments = queued_s * self.goodput_bps / 8.0 / max(1, self.way["longest"])
         largest_s = (self.way["rtt_max_s"] or 0.0) - self.rtt_s
         # Acknowledgements of SCTP for one path arrive over another one, so its largest time is no measure of a queue.
-        is_any_queue = not self.loss or queued_s >= self.rtt_s or self.connection.protocol == "sctp"
+        is_sctp = self.connection.protocol == "sctp"
+        is_any_queue = self.loss < MIN_LOSS or queued_s >= self.rtt_s or is_sctp
         is_mostly_queued = is_any_queue or queued_s >= _RARELY_QUEUED * largest_s
-        is_standing = self.mean_rtt_s >= _FULL_QUEUE * self.rtt_s and segments >= _QUEUED_SEGMENTS
+        longer = _FULL_QUEUE_SCTP if is_sctp else _FULL_QUEUE
+        is_standing = self.mean_rtt_s >= longer * self.rtt_s and segments >= _QUEUED_SEGMENTS
         if is_standing and is_mostly_queued:
             return True
         is_steady = self.goodput_bps >= _NEAR_LARGEST * (self.way["largest_rate_bps"] or float("inf"))
