@@ -118,8 +118,8 @@ def _answer_bytes(connection: Observed) -> float:
 def _waits_for_requests(connection: Observed) -> Finding:
     text = (
         f"The other end sends a request for each {_kb(_answer_bytes(connection))}, and the next one after the answer: "
-        f"round trips limit the rate of {_mbps(connection.goodput_bps)}, and no rule names a setting that helps. Larger "
-        "or parallel requests would."
+        f"round trips limit the rate of {_mbps(connection.goodput_bps)}, and no rule names a setting that helps. "
+        "Larger or parallel requests would."
     )
     return Finding("unknown", "", text, "", True, 0.0)
 
