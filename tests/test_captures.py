@@ -165,6 +165,15 @@ def test_slow_way_back_is_named_at_both_ends(tmp_path: Path, end: str) -> None:
     assert shown in first.sentence
 
 
+def test_segmentation_offload_does_not_hide_full_links(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, ends=("server",))
+    document = json.loads(json.dumps(captures.document))
+    for subflow in document["connections"][0]["subflows"]:
+        for direction in subflow["directions"]:
+            direction["longest"] = 40 * direction["longest"]
+    assert Captures(document).explain()[0].kind == "capacity"
+
+
 def test_links_without_acknowledgements_are_not_full(tmp_path: Path) -> None:
     _, captures = simulated(tmp_path, ends=("server",))
     document = json.loads(json.dumps(captures.document))

@@ -216,10 +216,16 @@ class Part:
         return self.subflow["directions"][1 - self.connection.way]  # type: ignore[no-any-return]
 
     @property
+    def segment(self) -> float:
+        """Payload of a full segment, bytes: the largest one, but that of segmentation offload is larger."""
+        longest = float(self.way["longest"])
+        return max(1.0, min(longest, self.way["mss"] or longest))
+
+    @property
     def has_few_in_flight(self) -> bool:
         """Whether few segments are in flight, so that many of them wait for a delayed acknowledgement."""
         mean = float(self.way["flight_mean_bytes"] or 0.0)
-        return 0.0 < mean < _FEW_SEGMENTS * float(self.way["longest"])
+        return 0.0 < mean < _FEW_SEGMENTS * self.segment
 
     @property
     def is_full(self) -> bool:
@@ -233,7 +239,7 @@ class Part:
         is_held_up = self.waits("timeout") > _WAITING or self.has_few_in_flight
         if not self.bytes or not self.rtt_s or not is_busy or is_held_up:
             return False
-        segments = queued_s * self.goodput_bps / 8.0 / max(1, self.way["longest"])
+        segments = queued_s * self.goodput_bps / 8.0 / self.segment
         largest_s = (self.way["rtt_max_s"] or 0.0) - self.rtt_s
         # Acknowledgements of SCTP for one path arrive over another one, so its largest time is no measure of a queue.
         is_sctp = self.connection.protocol == "sctp"
