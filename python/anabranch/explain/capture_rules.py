@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.explain.observed import MIN_LOSS, MULTIPATH, Finding
+from anabranch.explain.observed import DUPLICATES, MIN_LOSS, MULTIPATH, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,12 +34,14 @@ _REPEATED = 0.01
 """Share of data that arrive a second time, from which acknowledgements are late or lost."""
 _ALL = 0.97
 """Share of a subflow's data that others carry too, from which the scheduler duplicates everything."""
-_ALIKE = 0.8
+_ALIKE = 0.75
 """Bytes of a subflow over those of another one, from which both carry the same."""
 _STEADY = 0.85
 """Goodput over the largest rate, from which the rate is constant."""
 _FILLED = 0.9
 """Mean payload over the largest one, below which packets leave before they are full."""
+_RARELY_USED = 0.05
+"""Bytes of a subflow over those of the one with the most, below which it is idle."""
 _MIN_REQUESTS = 5
 _UNKNOWN_MISSED = 0.3
 """Estimate for a subflow whose largest rate is unknown."""
@@ -121,6 +123,15 @@ def _waits_for_requests(connection: Observed) -> Finding:
         f"round trips limit the rate of {_mbps(connection.goodput_bps)}, and no rule names a setting that helps. "
         "Larger or parallel requests would."
     )
+    main = max(connection.parts, key=lambda part: part.bytes)
+    others = [part for part in connection.parts if part is not main and not part.subflow["is_backup"]]
+    is_one = bool(others) and all(part.bytes <= _RARELY_USED * main.bytes for part in others)
+    if is_one and main.rtt_s and main.mean_rtt_s >= _HELD_UP * main.rtt_s:
+        text = (
+            f"Answers of {_kb(_answer_bytes(connection))} wait in the queue of the subflow {main.name}, and others carry "
+            f"next to nothing (round-trip time {_ms(main.mean_rtt_s)} on average, {_ms(main.rtt_s)} without a queue)."
+        )
+        return Finding("scheduler", main.name, text, "Use a scheduler that divides answers.", False, 0.3)
     return Finding("unknown", "", text, "", True, 0.0)
 
 
@@ -144,8 +155,9 @@ def _receive_buffer(connection: Observed) -> Iterator[Finding]:
         f"{_kb(window or 0)}, and up to {_kb(data['flight_bytes'])} are unacknowledged."
     )
     remedy = "Enlarge the receive buffer (Linux: net.ipv4.tcp_rmem), or let the application read faster."
-    # Full links gain nothing.
-    gaining = sum(max(part.weight, 1.0 / len(connection.parts)) for part in connection.parts if not part.is_full)
+    # Full links gain nothing, unless duplicates fill them.
+    gaining = 2.0 * connection.reinjected_share if connection.reinjected_share >= DUPLICATES else 0.0
+    gaining += sum(max(part.weight, 1.0 / len(connection.parts)) for part in connection.parts if not part.is_full)
     yield Finding("receive-buffer", "", text, remedy, True, share * min(1.0, gaining))
 
 
@@ -265,22 +277,21 @@ def _loss(connection: Observed) -> Iterator[Finding]:
     for part in connection.used:
         if part.loss < MIN_LOSS or not part.rtt_s or part.is_full:
             continue
-        missed = _missed(part)
         text = (
             f"The subflow {part.name} repeats {100 * part.loss:.2g} % of its bytes, although its link is mostly not "
             f"full (mean round-trip time {_ms(part.mean_rtt_s)}, smallest one {_ms(part.rtt_s)}): packets are lost at "
             "random, or in a queue shorter than a round trip."
         )
         remedy = "Use a control that does not take each loss for congestion (BBR), or a longer queue."
-        # Losses keep the rate low, so it is no measure of the subflow's part in the whole.
-        weight = max(part.weight, 1.0 / len(connection.used))
-        yield Finding("random-loss", part.name, text, remedy, False, missed * weight)
+        yield Finding("random-loss", part.name, text, remedy, False, _missed(part))
 
 
 def _missed(part: Part) -> float:
-    """Share of its largest rate that a subflow misses on average."""
+    """Share of its largest rate that a subflow misses on average, weighted by its part in the whole."""
     largest = part.way["largest_rate_bps"] or 0.0
-    return max(0.0, 1.0 - part.goodput_bps / largest) if largest else _UNKNOWN_MISSED
+    missed = max(0.0, 1.0 - part.goodput_bps / largest) if largest else _UNKNOWN_MISSED
+    # Causes that keep the rate low make it no measure of the part in the whole.
+    return missed * max(part.weight, 1.0 / len(part.connection.used))
 
 
 def _sign_of_slow_way_back(connection: Observed) -> str:
@@ -339,9 +350,8 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
 
 
 def _reinjection(connection: Observed) -> Iterator[Finding]:
-    repeated = connection.data["reinjected_bytes"] or sum(part.way["reinjected_bytes"] for part in connection.parts)
-    sent = sum(part.bytes for part in connection.parts)
-    share = repeated / sent if sent else 0.0
+    share = connection.reinjected_share
+    repeated = share * sum(part.bytes for part in connection.parts)
     text = f"{_percent(share)} of the sent bytes had been sent on another subflow before."
     remedy = "Enlarge the receive buffer, or use a scheduler that does not duplicate data."
     least = min((part.way["new_bytes"] for part in connection.used), default=0)
@@ -371,14 +381,15 @@ def _equal_shares(connection: Observed) -> Iterator[Finding]:
     for part in connection.used:
         for slow in full:
             alike = sorted((part.way["new_bytes"], slow.way["new_bytes"]))
-            if part.is_full or alike[0] < _ALIKE * alike[1]:
+            if part.is_full or part.way["timeouts"] or alike[0] < _ALIKE * alike[1]:
                 continue
             text = (
                 f"The subflow {part.name} carries as much as {slow.name} ({_kb(part.way['new_bytes'])} and "
                 f"{_kb(slow.way['new_bytes'])}), although only the latter fills its link: the scheduler serves them in "
                 "turn."
             )
-            yield Finding("scheduler", part.name, text, "Use a scheduler that fills all subflows.", False, 0.55)
+            remedy = "Use a scheduler that fills all subflows."
+            yield Finding("scheduler", part.name, text, remedy, False, _missed(part))
 
 
 def _slow_start(connection: Observed) -> Iterator[Finding]:
@@ -409,7 +420,8 @@ def _single_path(connection: Observed) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Observed], Iterator[Finding]], ...] = (
-    _receive_buffer, _application, _send_buffer, _middlebox, _path_not_used, _backup, _path_down, _timeouts, _loss,
-    _reverse_path, _bufferbloat, _reinjection, _scheduler, _equal_shares, _slow_start, _small_segments, _single_path,
+    _receive_buffer, _application, _send_buffer, _middlebox, _path_not_used, _backup, _path_down, _timeouts,
+    _equal_shares, _loss, _reverse_path, _bufferbloat, _reinjection, _scheduler, _slow_start, _small_segments,
+    _single_path,
 )  # fmt: skip
 """All rules; of equal confidence the earlier one ranks first."""

@@ -26,6 +26,8 @@ _NEAR_LARGEST = 0.85
 """Goodput over the largest rate, from which a subflow is never much slower than its link."""
 _WAITING = 0.05
 """Share of time in timeouts, or without data in flight, from which a link is not full."""
+DUPLICATES = 0.15
+"""Share of reinjected bytes, from which full links are no reason to change nothing."""
 _BUSY = 0.5
 """Share of time with data in flight and an open window, below which a link is not full; unknown for SCTP."""
 _FEW_SEGMENTS = 4
@@ -120,8 +122,18 @@ class Observed:
     def is_full(self) -> bool:
         """Whether all subflows that could carry data fill their links: larger buffers do not make them faster."""
         idle = self.share(self.data["waits"]["idle_s"])
+        # Data that are sent twice fill links, too, and larger buffers avoid them.
+        if self.reinjected_share >= DUPLICATES:
+            return False
         able = [part for part in self.parts if part.bytes or (part.is_open and not part.subflow["is_backup"])]
         return bool(able) and idle < _WAITING and all(part.is_full for part in able)
+
+    @property
+    def reinjected_share(self) -> float:
+        """Share of the sent bytes that another subflow had carried before."""
+        sent = sum(part.bytes for part in self.parts)
+        subflows = sum(part.way["reinjected_bytes"] for part in self.parts)
+        return float(self.data["reinjected_bytes"] or subflows) / sent if sent else 0.0
 
     @property
     def retransmitted_share(self) -> float:
