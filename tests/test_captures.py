@@ -165,6 +165,28 @@ def test_slow_way_back_is_named_at_both_ends(tmp_path: Path, end: str) -> None:
     assert shown in first.sentence
 
 
+def test_full_window_is_a_cause_where_duplicates_fill_links(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, "flow.F.receive_buffer=200 kB", ends=("server",))
+    document = json.loads(json.dumps(captures.document))
+    connection = document["connections"][0]
+    way = captures.connections[0].way
+    connection["directions"][way]["reinjected_bytes"] = connection["directions"][way]["bytes"] // 4
+    found = Captures(document).explain()
+    assert {"receive-buffer", "reinjection"} <= {each.kind for each in found}
+
+
+def test_answers_on_a_slow_subflow_name_the_scheduler(tmp_path: Path) -> None:
+    requests = 'flow.F.workload={kind="request-response",response="30 kB"}'
+    _, captures = simulated(tmp_path, requests, ends=("server",))
+    assert captures.explain()[0].kind == "unknown"
+    document = json.loads(json.dumps(captures.document))
+    way = captures.connections[0].way
+    main = max(document["connections"][0]["subflows"], key=lambda subflow: subflow["directions"][way]["bytes"])
+    main["directions"][way]["rtt_mean_s"] = 5.0 * main["directions"][way]["rtt_min_s"]
+    (first,) = Captures(document).explain()
+    assert (first.kind, first.basis) == ("scheduler", "inferred")
+
+
 def test_segmentation_offload_does_not_hide_full_links(tmp_path: Path) -> None:
     _, captures = simulated(tmp_path, ends=("server",))
     document = json.loads(json.dumps(captures.document))

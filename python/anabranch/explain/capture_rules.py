@@ -128,7 +128,7 @@ def _waits_for_requests(connection: Observed) -> Finding:
     is_one = bool(others) and all(part.bytes <= _RARELY_USED * main.bytes for part in others)
     if is_one and main.rtt_s and main.mean_rtt_s >= _HELD_UP * main.rtt_s:
         text = (
-            f"Answers of {_kb(_answer_bytes(connection))} wait in the queue of the subflow {main.name}, and others carry "
+            f"Answers of {_kb(_answer_bytes(connection))} wait in the queue of {main.name}, and others carry "
             f"next to nothing (round-trip time {_ms(main.mean_rtt_s)} on average, {_ms(main.rtt_s)} without a queue)."
         )
         return Finding("scheduler", main.name, text, "Use a scheduler that divides answers.", False, 0.3)
