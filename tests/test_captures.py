@@ -121,7 +121,12 @@ def test_capture_at_the_receiver_shows_what_arrived(tmp_path: Path) -> None:
         ("path-not-used", ("flow.F.paths=default",)),
         ("backup", ('flow.F.backup=["lte"]',)),
         ("random-loss", ('link.lte.reverse.loss={model="bernoulli",rate=0.02}',)),
-        ("reinjection", ("flow.F.scheduler=redundant",)),
+        ("scheduler", ("flow.F.scheduler=redundant",)),
+        ("scheduler", ("flow.F.scheduler=strict-round-robin",)),
+        ("application", ('flow.F.workload={kind="rate",rate="3 Mbit/s"}',)),
+        ("unknown", ('flow.F.workload={kind="request-response",response="30 kB"}',)),
+        ("path-down", ("link.lte.state=down",)),
+        ("control", ("link.lte.reverse.queue.limit=3 MB", "link.lte.reverse.rate=3 Mbit/s")),
         ("bufferbloat", ("link.lte.reverse.queue.limit=3 MB", "link.lte.reverse.rate=3 Mbit/s")),
         ("slow-start", ('flow.F.workload={kind="file",size="60 kB"}', "link.dsl.delay=80 ms", "link.lte.delay=80 ms")),
         ("capacity", ()),
@@ -138,6 +143,69 @@ def test_receive_window_is_waited_for_at_the_receiver_too(tmp_path: Path) -> Non
     _, captures = simulated(tmp_path, SMALL_WINDOW, ends=("phone",))
     first = captures.explain()[0]
     assert (first.kind, first.basis) == ("receive-buffer", "measured")
+
+
+@pytest.mark.parametrize(("kind", "setting"), [("receive-buffer", "64 kB"), ("capacity", "200 kB")])
+def test_full_window_costs_nothing_at_full_links(tmp_path: Path, kind: str, setting: str) -> None:
+    _, captures = simulated(tmp_path, f"flow.F.receive_buffer={setting}", ends=("server",))
+    (connection,) = captures.connections
+    waited = connection.share(connection.data["waits"]["window_s"])
+    assert waited > 0.3
+    assert connection.is_full == (kind == "capacity")
+    assert captures.explain()[0].kind == kind
+
+
+@pytest.mark.parametrize("end", ["server", "phone"])
+def test_slow_way_back_is_named_at_both_ends(tmp_path: Path, end: str) -> None:
+    slow = [f"link.{name}.{key}" for name in ("dsl", "lte") for key in ("rate=30 kbit/s", "queue.limit=20 packets")]
+    _, captures = simulated(tmp_path, *slow, ends=(end,))
+    first = captures.explain()[0]
+    assert (first.kind, first.basis) == ("reverse-path", "inferred")
+    shown = "one acknowledgement for" if end == "server" else "arrive a second time"
+    assert shown in first.sentence
+
+
+def test_full_window_is_a_cause_where_duplicates_fill_links(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, "flow.F.receive_buffer=200 kB", ends=("server",))
+    document = json.loads(json.dumps(captures.document))
+    connection = document["connections"][0]
+    way = captures.connections[0].way
+    connection["directions"][way]["reinjected_bytes"] = connection["directions"][way]["bytes"] // 4
+    found = Captures(document).explain()
+    assert {"receive-buffer", "reinjection"} <= {each.kind for each in found}
+
+
+def test_answers_on_a_slow_subflow_name_the_scheduler(tmp_path: Path) -> None:
+    requests = 'flow.F.workload={kind="request-response",response="30 kB"}'
+    _, captures = simulated(tmp_path, requests, ends=("server",))
+    assert captures.explain()[0].kind == "unknown"
+    document = json.loads(json.dumps(captures.document))
+    way = captures.connections[0].way
+    main = max(document["connections"][0]["subflows"], key=lambda subflow: subflow["directions"][way]["bytes"])
+    main["directions"][way]["rtt_mean_s"] = 5.0 * main["directions"][way]["rtt_min_s"]
+    (first,) = Captures(document).explain()
+    assert (first.kind, first.basis) == ("scheduler", "inferred")
+
+
+def test_segmentation_offload_does_not_hide_full_links(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, ends=("server",))
+    document = json.loads(json.dumps(captures.document))
+    for subflow in document["connections"][0]["subflows"]:
+        for direction in subflow["directions"]:
+            direction["longest"] = 40 * direction["longest"]
+    assert Captures(document).explain()[0].kind == "capacity"
+
+
+def test_links_without_acknowledgements_are_not_full(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, ends=("server",))
+    document = json.loads(json.dumps(captures.document))
+    for subflow in document["connections"][0]["subflows"]:
+        subflow["is_open"] = False
+        for direction in subflow["directions"]:
+            direction.update(rtt_min_s=None, rtt_mean_s=None, rtt_max_s=None, largest_rate_bps=None)
+    captures = Captures(document)
+    assert not captures.connections[0].is_full
+    assert captures.explain()[0].kind == "unknown"
 
 
 def test_removed_option_is_a_middlebox(tmp_path: Path) -> None:

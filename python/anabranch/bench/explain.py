@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from anabranch.explain.explanation import Explanation
 
-_NEAR = 0.10
-_TOLERANCE = 0.02
+NEAR = 0.10
+TOLERANCE = 0.02
 """Excess over 10 % up to which "nothing to mend" still counts as right: the noise of a single seed."""
 _LABEL_SEED = 1_000
 _TIME_LIMIT_S = 600.0
@@ -93,7 +93,7 @@ class Score:
     @property
     def is_capacity(self) -> bool:
         """Whether no remedy helps by the label."""
-        return self.best <= MIN_GAIN + _TOLERANCE
+        return self.best <= MIN_GAIN + TOLERANCE
 
     @property
     def is_right(self) -> bool:
@@ -102,7 +102,7 @@ class Score:
             return True
         if math.isinf(self.best):
             return self.gain == self.best
-        return self.regret <= max(_NEAR * self.best, _TOLERANCE)
+        return self.regret <= max(NEAR * self.best, TOLERANCE)
 
     def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
@@ -117,13 +117,13 @@ def _finite(gain: float) -> float | None:
     return gain if math.isfinite(gain) else None
 
 
-def cases(count: int, seed: int) -> Iterator[Case]:
-    """Cases over random pairs of links, every fault in turn."""
+def cases(count: int, seed: int, *, with_middle: bool = False) -> Iterator[Case]:
+    """Cases over random pairs of links, every fault in turn; `with_middle` adds a node behind each link."""
     draw = random.Random(seed)
     names = list(FAULTS)
     for number in range(count):
         fault = names[number % len(names)]
-        scenario = Scenario.from_toml(_network(draw), f"case {number}")
+        scenario = Scenario.from_toml(_network(draw, with_middle=with_middle), f"case {number}")
         distractor = draw.choice(DISTRACTORS)
         chosen = scenario.with_settings((*FAULTS[fault], *distractor))
         try:
@@ -136,25 +136,36 @@ def cases(count: int, seed: int) -> Iterator[Case]:
 def score(case: Case, jobs: int = 1, explained: Callable[[Scenario, Options], Explanation] = explain) -> Score:
     """Explain a case and label it."""
     found = explained(case.scenario, Options(seed=1, reps=3, jobs=jobs, time_limit_s=_TIME_LIMIT_S))
-    later = case.scenario.set("flow.F.start", "0.037 s")
-    label = explained(later, Options(seed=_LABEL_SEED, reps=1, jobs=jobs, time_limit_s=_TIME_LIMIT_S))
-    gains = {each.settings: each for each in (*label.findings, *label.others) if each.settings}
+    labelled = label(case, jobs, explained)
+    gains = {each.settings: each for each in (*labelled.findings, *labelled.others) if each.settings}
     best = max(gains.values(), key=lambda each: each.net, default=None)
     first = gains.get(found.first.settings)
     gain = 0.0 if first is None else first.net
     largest = 0.0 if best is None else max(0.0, best.net)
     kind = "" if best is None else best.kind
-    return Score(case.fault, found.first.kind, gain, largest, kind, found.runs + label.runs)
+    return Score(case.fault, found.first.kind, gain, largest, kind, found.runs + labelled.runs)
 
 
-def _network(draw: random.Random) -> str:
-    """Two links of random rates, delays and queues of one to two round trips."""
+def label(case: Case, jobs: int = 1, explained: Callable[[Scenario, Options], Explanation] = explain) -> Explanation:
+    """All remedies of a case, with another seed and another start."""
+    later = case.scenario.set("flow.F.start", "0.037 s")
+    return explained(later, Options(seed=_LABEL_SEED, reps=1, jobs=jobs, time_limit_s=_TIME_LIMIT_S))
+
+
+def _network(draw: random.Random, *, with_middle: bool) -> str:
+    """Two links of random rates, delays and queues of one to two round trips; a fast second half with a middle."""
     text = 'duration = "6 s"\nwarmup = "1 s"\n'
     for name in ("a", "b"):
         rate, delay = draw.choice((4, 8, 12, 16)), draw.choice((5, 10, 20, 30))
         packets = round(draw.uniform(1.0, 2.0) * max(20.0, rate * 1e6 * 2e-3 * delay / 8.0 / 1500.0))
+        end, own = (f"M{name}", delay / 2) if with_middle else ("D", delay)
         text += (
-            f'[[link]]\nname = "{name}"\nbetween = ["S", "D"]\nrate = "{rate} Mbit/s"\ndelay = "{delay} ms"\n'
+            f'[[link]]\nname = "{name}"\nbetween = ["S", "{end}"]\nrate = "{rate} Mbit/s"\ndelay = "{own:g} ms"\n'
             f'queue = {{ kind = "fifo", limit = "{packets} packets" }}\nreverse = {{ rate = "{rate} Mbit/s" }}\n'
         )
+        if with_middle:
+            text += (
+                f'[[link]]\nname = "{name}2"\nbetween = ["{end}", "D"]\nrate = "1 Gbit/s"\n'
+                f'delay = "{delay - own:g} ms"\n'
+            )
     return text + '[[flow]]\nname = "F"\nfrom = "S"\nto = "D"\nprotocol = "mptcp"\n'

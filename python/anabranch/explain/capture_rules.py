@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.explain.observed import MULTIPATH, Finding
+from anabranch.explain.observed import DUPLICATES, MIN_LOSS, MULTIPATH, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,23 +21,43 @@ _FEW_ROUND_TRIPS = 12
 _SMALL_SEGMENT = 700
 _STANDING_QUEUE = 4.0
 """Mean round-trip time over the smallest one, from which a queue holds the path up."""
-_SHORT_QUEUE = 1.5
-"""The same, below which losses are not due to a full queue of a round trip or more."""
 _DELAYED_ACK_S = 0.045
 """Time by which delayed acknowledgements lengthen round trips."""
-_FEW_SEGMENTS = 4
-"""Mean number of segments in flight, below which many wait for a delayed acknowledgement."""
-_MIN_LOSS = 0.0015
-_FLAT = 0.8
+_FLAT = 0.9
 """Mean of the bytes in flight over their maximum, from which something holds them at it."""
-_UNUSED = 0.01
+_UNUSED = 0.02
+_FEW_ACKNOWLEDGEMENTS = 5.0
+"""Data packets for each acknowledgement, from which acknowledgements are lost or wait on the way back."""
+_HELD_UP = 3.0
+"""Mean round-trip time over the smallest one, if acknowledgements wait on the way back."""
+_REPEATED = 0.01
+"""Share of data that arrive a second time, from which acknowledgements are late or lost."""
+_ALL = 0.97
+"""Share of a subflow's data that others carry too, from which the scheduler duplicates everything."""
+_ALIKE = 0.75
+"""Bytes of a subflow over those of another one, from which both carry the same."""
+_STEADY = 0.85
+"""Goodput over the largest rate, from which the rate is constant."""
+_FILLED = 0.9
+"""Mean payload over the largest one, below which packets leave before they are full."""
+_RARELY_USED = 0.05
+"""Bytes of a subflow over those of the one with the most, below which it is idle."""
+_MIN_REQUESTS = 5
+_UNKNOWN_MISSED = 0.3
+"""Estimate for a subflow whose largest rate is unknown."""
+_EXPLAINED_BY_FULL_LINKS = ("receive-buffer", "send-buffer", "application", "random-loss", "timeouts")
+"""Kinds whose remedy gains nothing if a queue stands before each link: windows and losses then follow from it."""
 
 
 def findings(connection: Observed) -> tuple[Finding, ...]:
     """At most three findings, the most costly first; one of kind "capacity" or "unknown" if no rule applies."""
     if not connection.data["bytes"]:
         return (_nothing_sent(connection),)
+    if _answer_bytes(connection):
+        return (_waits_for_requests(connection),)
     found = [finding for rule in RULES for finding in rule(connection)]
+    if connection.is_full:
+        found = [each for each in found if each.kind not in _EXPLAINED_BY_FULL_LINKS]
     by_kind: dict[str, Finding] = {}
     for finding in sorted(found, key=lambda each: -each.confidence):
         by_kind.setdefault(finding.kind, finding)
@@ -70,12 +90,49 @@ def _nothing_sent(connection: Observed) -> Finding:
 
 
 def _nothing_found(connection: Observed) -> Finding:
+    rate = f"The rate is {_mbps(connection.goodput_bps)}."
+    if connection.is_full:
+        trips = ", ".join(f"{_ms(part.mean_rtt_s)} against {_ms(part.rtt_s)}" for part in connection.used)
+        text = f"Nothing to mend: each link is full (mean round-trip time against the smallest one: {trips}). {rate}"
+        window = connection.share(connection.data["waits"]["window_s"])
+        if window >= _MIN_CONFIDENCE:
+            text += (
+                f" The receive window has no room during {_percent(window)} of the time; a larger one helps only if "
+                "round trips are long without a queue."
+            )
+        return Finding("capacity", "", text, "", False, 0.0)
     sending = _percent(connection.share(connection.data["waits"]["sending_s"]))
+    text = f"No rule applies, although not every link is full: data is in flight for {sending} of the time. {rate}"
+    return Finding("unknown", "", text, "", False, 0.0)
+
+
+def _answer_bytes(connection: Observed) -> float:
+    """Bytes for each request of the other end, if the sender never has two answers in flight; otherwise 0."""
+    requests = sum(part.back["data_packets"] for part in connection.parts)
+    if requests < _MIN_REQUESTS or not connection.other["bytes"]:
+        return 0.0
+    each = float(connection.data["bytes"]) / requests
+    longest = max(part.way["longest"] for part in connection.parts)
+    is_one = each > longest and _FLAT * each <= connection.data["flight_bytes"] < 2.0 * each
+    return each if is_one else 0.0
+
+
+def _waits_for_requests(connection: Observed) -> Finding:
     text = (
-        f"Nothing to mend is visible: data is in flight for {sending} of the time, and neither windows, losses nor the "
-        f"application hold it up. The rate is {_mbps(connection.goodput_bps)}."
+        f"The other end sends a request for each {_kb(_answer_bytes(connection))}, and the next one after the answer: "
+        f"round trips limit the rate of {_mbps(connection.goodput_bps)}, and no rule names a setting that helps. "
+        "Larger or parallel requests would."
     )
-    return Finding("capacity", "", text, "", False, 0.0)
+    main = max(connection.parts, key=lambda part: part.bytes)
+    others = [part for part in connection.parts if part is not main and not part.subflow["is_backup"]]
+    is_one = bool(others) and all(part.bytes <= _RARELY_USED * main.bytes for part in others)
+    if is_one and main.rtt_s and main.mean_rtt_s >= _HELD_UP * main.rtt_s:
+        text = (
+            f"Answers of {_kb(_answer_bytes(connection))} wait in the queue of {main.name}, and others carry "
+            f"next to nothing (round-trip time {_ms(main.mean_rtt_s)} on average, {_ms(main.rtt_s)} without a queue)."
+        )
+        return Finding("scheduler", main.name, text, "Use a scheduler that divides answers.", False, 0.3)
+    return Finding("unknown", "", text, "", True, 0.0)
 
 
 def _receive_buffer(connection: Observed) -> Iterator[Finding]:
@@ -98,27 +155,55 @@ def _receive_buffer(connection: Observed) -> Iterator[Finding]:
         f"{_kb(window or 0)}, and up to {_kb(data['flight_bytes'])} are unacknowledged."
     )
     remedy = "Enlarge the receive buffer (Linux: net.ipv4.tcp_rmem), or let the application read faster."
-    yield Finding("receive-buffer", "", text, remedy, True, share)
+    # Full links gain nothing, unless duplicates fill them.
+    gaining = 2.0 * connection.reinjected_share if connection.reinjected_share >= DUPLICATES else 0.0
+    gaining += sum(max(part.weight, 1.0 / len(connection.parts)) for part in connection.parts if not part.is_full)
+    yield Finding("receive-buffer", "", text, remedy, True, share * min(1.0, gaining))
 
 
 def _application(connection: Observed) -> Iterator[Finding]:
     share = connection.share(connection.data["waits"]["idle_s"])
     text = f"During {_percent(share)} of the time all data is acknowledged and nothing new is sent."
-    yield Finding("application", "", text, "The application has to write more, or earlier.", True, share)
+    remedy = "The application has to write more, or earlier."
+    yield Finding("application", "", text, remedy, True, share)
+    if not connection.used:
+        return
+    main = max(connection.used, key=lambda part: part.bytes)
+    is_steady = main.goodput_bps >= _STEADY * (main.way["largest_rate_bps"] or float("inf"))
+    is_filled = main.bytes >= _FILLED * main.way["data_packets"] * main.way["longest"]
+    # Packets of segmentation offload differ in length also if the application writes enough.
+    is_offloaded = main.way["longest"] > (main.way["mss"] or main.way["longest"])
+    if is_steady and not (connection.retransmitted_share >= MIN_LOSS or is_filled or is_offloaded):
+        text = (
+            f"The rate is steady at {_mbps(main.goodput_bps)} without losses, and packets leave before they are full "
+            f"({main.bytes / main.way['data_packets']:.0f} of {main.way['longest']} bytes): the application writes at "
+            "this rate."
+        )
+        yield Finding("application", "", text, remedy, False, 0.6)
+
+
+def _is_flat(connection: Observed) -> bool:
+    """Whether the bytes in flight stay at their maximum, below the receive window."""
+    data = connection.data
+    is_near_window = data["window_bytes"] is not None and data["flight_bytes"] > 0.7 * data["window_bytes"]
+    return not is_near_window and (data["flight_mean_bytes"] or 0.0) >= _FLAT * max(1, data["flight_bytes"])
+
+
+def _has_room(connection: Observed) -> bool:
+    """Whether neither the receive window nor the send buffer limits the connection."""
+    return connection.share(connection.data["waits"]["window_s"]) < _MIN_CONFIDENCE and not _is_flat(connection)
 
 
 def _send_buffer(connection: Observed) -> Iterator[Finding]:
     data = connection.data
-    mean, largest = data["flight_mean_bytes"] or 0.0, data["flight_bytes"]
-    is_near_window = data["window_bytes"] is not None and largest > 0.7 * data["window_bytes"]
-    if not largest or mean < _FLAT * largest or is_near_window or connection.retransmitted_share > _MIN_LOSS:
+    if not _is_flat(connection):
         return
     text = (
-        f"The bytes in flight stay at {_kb(mean)}, with no loss and a receive window of "
+        f"The bytes in flight stay at {_kb(data['flight_mean_bytes'])}, with a receive window of "
         f"{_kb(data['window_bytes'] or 0)}: the send buffer or the application limits them."
     )
     remedy = "Enlarge the send buffer (Linux: net.ipv4.tcp_wmem, SO_SNDBUF)."
-    yield Finding("send-buffer", "", text, remedy, False, 0.5)
+    yield Finding("send-buffer", "", text, remedy, False, 0.6)
 
 
 def _middlebox(connection: Observed) -> Iterator[Finding]:
@@ -133,19 +218,22 @@ def _path_not_used(connection: Observed) -> Iterator[Finding]:
         return
     for oddity in connection.oddities("no-answer", "refused"):
         text = f"A subflow never opens: {oddity['text']}."
-        remedy = "Check routes, firewalls and address translators of this path."
-        yield Finding("path-not-used", "", text, remedy, True, 0.45)
+        remedy = "Check the link, routes, firewalls and address translators of this path."
+        kind = "path-down" if oddity["kind"] == "no-answer" else "path-not-used"
+        yield Finding(kind, "", text, remedy, True, 0.45)
     unused = connection.entry["unused_addresses"]
     if len(connection.parts) == 1 and connection.protocol == "mptcp":
         known = f" although {', '.join(unused)} is advertised" if unused else ""
         text = f"The connection has a single subflow{known}."
         remedy = "Add endpoints and raise the limit of subflows (Linux: ip mptcp endpoint add, ip mptcp limits set)."
         yield Finding("path-not-used", "", text, remedy, bool(unused), 0.45)
+        text = "A link that is down from the beginning leaves a single subflow, too: a capture does not show it."
+        yield Finding("path-down", "", text, "Check that all links are up.", False, 0.15)
     if connection.protocol == "sctp":
         idle = [part for part in connection.parts if not part.bytes]
         if idle and len(connection.used) == 1:
             text = f"Of {len(connection.parts)} paths of the association only one carries data: the others are standby."
-            yield Finding("path-not-used", "", text, "Use concurrent multipath transfer.", False, 0.45)
+            yield Finding("path-not-used", "", text, "Use concurrent multipath transfer.", False, 0.6)
 
 
 def _backup(connection: Observed) -> Iterator[Finding]:
@@ -183,31 +271,56 @@ def _timeouts(connection: Observed) -> Iterator[Finding]:
 
 
 def _loss(connection: Observed) -> Iterator[Finding]:
-    """Losses without a long queue: a lossy link, or a queue that is too short."""
+    """Losses at a link that is not full: a lossy link, or a queue that is too short."""
+    if _sign_of_slow_way_back(connection):
+        return
     for part in connection.used:
-        has_few = (part.way["flight_mean_bytes"] or 0.0) < _FEW_SEGMENTS * part.way["longest"]
-        waits_s = max((_SHORT_QUEUE - 1.0) * part.rtt_s, _DELAYED_ACK_S if has_few else 0.0)
-        if part.loss < _MIN_LOSS or not part.rtt_s or part.mean_rtt_s - part.rtt_s > waits_s:
+        if part.loss < MIN_LOSS or not part.rtt_s or part.is_full:
             continue
-        missed = _missed(part)
         text = (
-            f"The subflow {part.name} repeats {100 * part.loss:.2g} % of its bytes, although its round-trip time stays "
-            f"near the smallest one ({_ms(part.mean_rtt_s)} and {_ms(part.rtt_s)}): packets are lost at random, or in "
-            "a queue shorter than a round trip."
+            f"The subflow {part.name} repeats {100 * part.loss:.2g} % of its bytes, although its link is mostly not "
+            f"full (mean round-trip time {_ms(part.mean_rtt_s)}, smallest one {_ms(part.rtt_s)}): packets are lost at "
+            "random, or in a queue shorter than a round trip."
         )
         remedy = "Use a control that does not take each loss for congestion (BBR), or a longer queue."
-        # Losses keep the rate low, so it is no measure of the subflow's part in the whole.
-        weight = max(part.weight, 1.0 / len(connection.used))
-        yield Finding("random-loss", part.name, text, remedy, False, missed * weight)
+        yield Finding("random-loss", part.name, text, remedy, False, _missed(part))
 
 
 def _missed(part: Part) -> float:
-    """Share of its largest rate that a subflow misses on average, at least 0.3."""
+    """Share of its largest rate that a subflow misses on average, weighted by its part in the whole."""
     largest = part.way["largest_rate_bps"] or 0.0
-    return max(0.3, 1.0 - part.goodput_bps / largest) if largest else 0.3
+    missed = max(0.0, 1.0 - part.goodput_bps / largest) if largest else _UNKNOWN_MISSED
+    # Causes that keep the rate low make it no measure of the part in the whole.
+    return missed * max(part.weight, 1.0 / len(part.connection.used))
+
+
+def _sign_of_slow_way_back(connection: Observed) -> str:
+    """Beginning of a sentence, if acknowledgements are late or lost; otherwise empty."""
+    used = connection.used
+    if not any(part.rtt_s and part.mean_rtt_s >= _HELD_UP * part.rtt_s for part in used):
+        return ""
+    each = sum(part.way["data_packets"] for part in used) / max(1, sum(part.back["packets"] for part in used))
+    if each >= _FEW_ACKNOWLEDGEMENTS:
+        return f"There is one acknowledgement for {each:.1f} data packets"
+    # After the place of losses, data that pass twice had arrived at the first time.
+    again = sum(part.way["retransmitted_bytes"] for part in used) / sum(part.bytes for part in used)
+    is_after_losses = any(part.way["lost_before_bytes"] for part in used)
+    return f"{100 * again:.2g} % of the data arrive a second time" if is_after_losses and again >= _REPEATED else ""
+
+
+def _reverse_path(connection: Observed) -> Iterator[Finding]:
+    cause = _sign_of_slow_way_back(connection)
+    if not cause:
+        return
+    trips = ", ".join(f"{_ms(part.mean_rtt_s)} instead of {_ms(part.rtt_s)}" for part in connection.used)
+    text = f"{cause}, and round trips take {trips}: acknowledgements wait on the way back, or are lost there."
+    remedy = "Give acknowledgements priority on the way back, or raise its rate."
+    yield Finding("reverse-path", "", text, remedy, False, 0.6)
 
 
 def _bufferbloat(connection: Observed) -> Iterator[Finding]:
+    if _sign_of_slow_way_back(connection):
+        return
     for part in connection.used:
         is_short = part.mean_rtt_s - part.rtt_s < 2.0 * _DELAYED_ACK_S
         if not part.rtt_s or part.mean_rtt_s < _STANDING_QUEUE * part.rtt_s or is_short:
@@ -217,17 +330,36 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
             f"{part.mean_rtt_s / part.rtt_s:.1f} times the smallest ({_ms(part.rtt_s)}): a long queue is full."
         )
         remedy = "Use fq_codel or CAKE at the bottleneck, or limit its queue to about a round trip."
-        several = 0.35 if len(connection.used) > 1 else 0.12
-        yield Finding("bufferbloat", part.name, text, remedy, False, several)
+        if len(connection.used) == 1:
+            yield Finding("bufferbloat", part.name, text, remedy, False, 0.12)
+            continue
+        yield Finding("bufferbloat", part.name, text, remedy, False, 0.35)
+        # The sender can change its control, but not each queue.
+        text = (
+            f"The congestion control fills the queue of the subflow {part.name} (round-trip time "
+            f"{_ms(part.mean_rtt_s)} on average), and its late data hold the others up."
+        )
+        yield Finding("control", part.name, text, "Use a control that keeps queues short (BBR).", False, 0.36)
+        if connection.data["flight_bytes"] >= _FLAT * (connection.data["window_bytes"] or float("inf")):
+            text = (
+                f"Data that wait for the late subflow {part.name} fill the receive window: up to "
+                f"{_kb(connection.data['flight_bytes'])} of {_kb(connection.data['window_bytes'])}."
+            )
+            remedy = "Use a scheduler that avoids subflows whose data would arrive late."
+            yield Finding("scheduler", part.name, text, remedy, False, 0.34)
 
 
 def _reinjection(connection: Observed) -> Iterator[Finding]:
-    repeated = connection.data["reinjected_bytes"] or sum(part.way["reinjected_bytes"] for part in connection.parts)
-    sent = sum(part.bytes for part in connection.parts)
-    share = repeated / sent if sent else 0.0
+    share = connection.reinjected_share
+    repeated = share * sum(part.bytes for part in connection.parts)
     text = f"{_percent(share)} of the sent bytes had been sent on another subflow before."
     remedy = "Enlarge the receive buffer, or use a scheduler that does not duplicate data."
-    yield Finding("reinjection", "", text, remedy, True, share)
+    least = min((part.way["new_bytes"] for part in connection.used), default=0)
+    if len(connection.used) > 1 and repeated >= _ALL * least and _has_room(connection):
+        text = f"The scheduler duplicates all data of a subflow: {text}"
+        yield Finding("scheduler", "", text, "Use a scheduler that does not duplicate data.", True, share)
+    else:
+        yield Finding("reinjection", "", text, remedy, True, share)
 
 
 def _scheduler(connection: Observed) -> Iterator[Finding]:
@@ -241,9 +373,28 @@ def _scheduler(connection: Observed) -> Iterator[Finding]:
         yield Finding("scheduler", part.name, text, remedy, True, idle * part.weight)
 
 
+def _equal_shares(connection: Observed) -> Iterator[Finding]:
+    """A scheduler that serves the subflows in turn: the slowest one determines the rate of all."""
+    if connection.protocol != "mptcp" or not _has_room(connection):
+        return
+    full = [part for part in connection.used if part.is_full]
+    for part in connection.used:
+        for slow in full:
+            alike = sorted((part.way["new_bytes"], slow.way["new_bytes"]))
+            if part.is_full or part.way["timeouts"] or alike[0] < _ALIKE * alike[1]:
+                continue
+            text = (
+                f"The subflow {part.name} carries as much as {slow.name} ({_kb(part.way['new_bytes'])} and "
+                f"{_kb(slow.way['new_bytes'])}), although only the latter fills its link: the scheduler serves them in "
+                "turn."
+            )
+            remedy = "Use a scheduler that fills all subflows."
+            yield Finding("scheduler", part.name, text, remedy, False, _missed(part))
+
+
 def _slow_start(connection: Observed) -> Iterator[Finding]:
     trip = min((part.rtt_s for part in connection.used if part.rtt_s), default=0.0)
-    if not trip or connection.lasts_s > _FEW_ROUND_TRIPS * trip or connection.retransmitted_share > _MIN_LOSS:
+    if not trip or connection.lasts_s > _FEW_ROUND_TRIPS * trip or connection.retransmitted_share > MIN_LOSS:
         return
     text = (
         f"The transfer of {_kb(connection.data['bytes'])} lasts {connection.lasts_s / trip:.1f} round trips of "
@@ -269,7 +420,8 @@ def _single_path(connection: Observed) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Observed], Iterator[Finding]], ...] = (
-    _receive_buffer, _application, _send_buffer, _middlebox, _path_not_used, _backup, _path_down, _timeouts, _loss,
-    _bufferbloat, _reinjection, _scheduler, _slow_start, _small_segments, _single_path,
+    _receive_buffer, _application, _send_buffer, _middlebox, _path_not_used, _backup, _path_down, _timeouts,
+    _equal_shares, _loss, _reverse_path, _bufferbloat, _reinjection, _scheduler, _slow_start, _small_segments,
+    _single_path,
 )  # fmt: skip
 """All rules; of equal confidence the earlier one ranks first."""

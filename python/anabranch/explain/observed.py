@@ -12,6 +12,26 @@ if TYPE_CHECKING:
     import polars as pl
 
 MULTIPATH = ("mptcp", "sctp")
+MIN_LOSS = 0.0015
+"""Share of repeated bytes below which losses do not matter."""
+_FULL_QUEUE = 1.2
+"""Mean round-trip time over the smallest one, from which a queue stands at the bottleneck."""
+_FULL_QUEUE_SCTP = 1.15
+"""The same for SCTP: its smallest time is that of a packet full of data, not of the handshake."""
+_QUEUED_SEGMENTS = 2.5
+"""Mean length of a standing queue, at least."""
+_RARELY_QUEUED = 0.2
+"""Mean share of the largest queueing time, below which the queue is mostly empty."""
+_NEAR_LARGEST = 0.85
+"""Goodput over the largest rate, from which a subflow is never much slower than its link."""
+_WAITING = 0.05
+"""Share of time in timeouts, or without data in flight, from which a link is not full."""
+DUPLICATES = 0.15
+"""Share of reinjected bytes, from which full links are no reason to change nothing."""
+_BUSY = 0.5
+"""Share of time with data in flight and an open window, below which a link is not full; unknown for SCTP."""
+_FEW_SEGMENTS = 4
+"""Mean number of segments in flight, below which many wait for a delayed acknowledgement."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +39,7 @@ class Finding:
     """A cause that packets point to."""
 
     kind: str
-    """As of remedies, for example "receive-buffer"; "capacity" if nothing points to a cause."""
+    """As of remedies, for example "receive-buffer"; "capacity" if all links are full, "unknown" if no rule applies."""
     subject: str
     """The subflow that it concerns; empty for the whole connection."""
     sentence: str
@@ -92,6 +112,28 @@ class Observed:
     def used(self) -> list[Part]:
         """The subflows or paths that carried data in this direction."""
         return [part for part in self.parts if part.bytes]
+
+    @property
+    def other(self) -> Mapping[str, Any]:
+        """The direction with less data."""
+        return self.entry["directions"][1 - self.way]  # type: ignore[no-any-return]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all subflows that could carry data fill their links: larger buffers do not make them faster."""
+        idle = self.share(self.data["waits"]["idle_s"])
+        # Data that are sent twice fill links, too, and larger buffers avoid them.
+        if self.reinjected_share >= DUPLICATES:
+            return False
+        able = [part for part in self.parts if part.bytes or (part.is_open and not part.subflow["is_backup"])]
+        return bool(able) and idle < _WAITING and all(part.is_full for part in able)
+
+    @property
+    def reinjected_share(self) -> float:
+        """Share of the sent bytes that another subflow had carried before."""
+        sent = sum(part.bytes for part in self.parts)
+        subflows = sum(part.way["reinjected_bytes"] for part in self.parts)
+        return float(self.data["reinjected_bytes"] or subflows) / sent if sent else 0.0
 
     @property
     def retransmitted_share(self) -> float:
@@ -174,6 +216,55 @@ class Part:
     def lasts_s(self) -> float:
         """Time from its first to its last packet, seconds."""
         return float(self.way["end_s"] - self.way["start_s"]) if self.way["start_s"] is not None else 0.0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether packets of both sides were seen."""
+        return bool(self.subflow["is_open"])
+
+    @property
+    def back(self) -> Mapping[str, Any]:
+        """Its values in the other direction, with the acknowledgements."""
+        return self.subflow["directions"][1 - self.connection.way]  # type: ignore[no-any-return]
+
+    @property
+    def segment(self) -> float:
+        """Payload of a full segment, bytes: the largest one, but that of segmentation offload is larger."""
+        longest = float(self.way["longest"])
+        return max(1.0, min(longest, self.way["mss"] or longest))
+
+    @property
+    def has_few_in_flight(self) -> bool:
+        """Whether few segments are in flight, so that many of them wait for a delayed acknowledgement."""
+        mean = float(self.way["flight_mean_bytes"] or 0.0)
+        return 0.0 < mean < _FEW_SEGMENTS * self.segment
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it fills its link: a queue stands there, or its rate stays near the largest one.
+
+        The rate alone is no evidence: a window or the application can hold it at the same value all the time. A queue
+        of several segments, or losses, show that the link was reached.
+        """
+        queued_s = self.mean_rtt_s - self.rtt_s
+        is_busy = self.waits("sending") + self.waits("recovery") > _BUSY or self.connection.protocol == "sctp"
+        is_held_up = self.waits("timeout") > _WAITING or self.has_few_in_flight
+        if not self.bytes or not self.rtt_s or not is_busy or is_held_up:
+            return False
+        segments = queued_s * self.goodput_bps / 8.0 / self.segment
+        largest_s = (self.way["rtt_max_s"] or 0.0) - self.rtt_s
+        # Acknowledgements of SCTP for one path arrive over another one, so its largest time is no measure of a queue.
+        is_sctp = self.connection.protocol == "sctp"
+        is_any_queue = self.loss < MIN_LOSS or queued_s >= self.rtt_s or is_sctp
+        is_mostly_queued = is_any_queue or queued_s >= _RARELY_QUEUED * largest_s
+        longer = _FULL_QUEUE_SCTP if is_sctp else _FULL_QUEUE
+        is_standing = self.mean_rtt_s >= longer * self.rtt_s and segments >= _QUEUED_SEGMENTS
+        if is_standing and is_mostly_queued:
+            return True
+        is_steady = self.goodput_bps >= _NEAR_LARGEST * (self.way["largest_rate_bps"] or float("inf"))
+        is_held_back = self.connection.share(self.connection.data["waits"]["window_s"]) > _WAITING
+        is_reached = self.loss >= MIN_LOSS or (segments >= _QUEUED_SEGMENTS and not is_held_back)
+        return bool(is_steady and is_reached)
 
     def waits(self, cause: str) -> float:
         """Time by cause as a share of the connection's time."""

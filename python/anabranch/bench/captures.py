@@ -1,0 +1,97 @@
+"""Labelled captures for the rules of `anabranch explain CAPTURE`: the cases and labels of `anabranch bench explain`.
+
+A capture cannot be run again, so a kind is right if the best remedy of this kind gains within 10 % of the largest gain.
+Kinds that look alike in packets count as one. "Capacity" and "unknown" are right if no remedy gains more than 10 %.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anabranch._core.simulator import Capture
+from anabranch.bench.explain import NEAR, TOLERANCE, label
+from anabranch.execution import run
+from anabranch.explain.captured import read_captures
+from anabranch.explain.finding import MIN_GAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from anabranch.bench.explain import Case
+
+PLACES: dict[str, tuple[str, ...]] = {"sender": ("S",), "middle": ("Ma", "Mb"), "receiver": ("D",)}
+"""Nodes with the interfaces, by the place of the capture."""
+_SNAPLEN = 96
+_ALIKE: dict[str, tuple[str, ...]] = {
+    "random-loss": ("random-loss", "control", "queue-too-short"),
+    "receive-buffer": ("receive-buffer", "buffers"),
+    "send-buffer": ("send-buffer", "buffers"),
+}
+"""Kinds of remedies for a kind of finding, where packets do not show the difference."""
+_WITHOUT_REMEDY = ("capacity", "unknown")
+
+
+@dataclass(frozen=True)
+class CaptureScore:
+    """The outcome of one case."""
+
+    fault: str
+    named: tuple[str, ...]
+    """Kinds of the findings, the first one first."""
+    gains: Mapping[str, float]
+    """Largest gain of each kind of remedy by its label."""
+
+    @property
+    def best(self) -> float:
+        """Largest gain of all remedies."""
+        return max(0.0, *self.gains.values()) if self.gains else 0.0
+
+    @property
+    def is_capacity(self) -> bool:
+        """Whether no remedy helps."""
+        return self.best <= MIN_GAIN + TOLERANCE
+
+    def is_kind_right(self, kind: str) -> bool:
+        """Whether a kind is within 10 % of the best one, or names no remedy where none helps."""
+        if kind in _WITHOUT_REMEDY or self.is_capacity:
+            return kind in _WITHOUT_REMEDY and self.is_capacity
+        gain = max(self.gains.get(each, -math.inf) for each in _ALIKE.get(kind, (kind,)))
+        if math.isinf(self.best):
+            return gain == self.best
+        return self.best - gain <= max(NEAR * self.best, TOLERANCE)
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the first finding is right."""
+        return self.is_kind_right(self.named[0])
+
+    @property
+    def is_among(self) -> bool:
+        """Whether one of the findings is right."""
+        return any(map(self.is_kind_right, self.named))
+
+    def document(self) -> dict[str, object]:
+        """All fields as a value for JSON; a gain from a stand-still is `None`."""
+        gains = {kind: gain if math.isfinite(gain) else None for kind, gain in sorted(self.gains.items())}
+        return {
+            "fault": self.fault, "named": list(self.named), "gains": gains, "right": self.is_right,
+            "among": self.is_among,
+        }  # fmt: skip
+
+
+def score(case: Case, place: str, jobs: int = 1) -> CaptureScore:
+    """Capture a case at a place, name causes and label them."""
+    with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
+        file = str(Path(folder) / "case.pcapng")
+        run(case.scenario, pcap=Capture(file, _SNAPLEN, PLACES[place], ()))
+        found = read_captures(file).explain()
+    labelled = label(case, jobs)
+    gains: dict[str, float] = {}
+    for each in (*labelled.findings, *labelled.others):
+        if each.settings:
+            gains[each.kind] = max(gains.get(each.kind, -math.inf), each.net)
+    return CaptureScore(case.fault, tuple(each.kind for each in found), gains)
