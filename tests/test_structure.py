@@ -43,7 +43,7 @@ class File:
 
     defined: set[str]
     imported: dict[str, list[str]] = field(default_factory=dict)
-    """Path by its name in this file, re-exported or not."""
+    """Full path of each item by the name under which this file uses it, re-exports included."""
     named: list[list[str]] = field(default_factory=list)
     """Paths that the file itself uses."""
 

@@ -17,7 +17,7 @@ use anabranch_base::time::Time;
 /// A packet that begins to leave.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
-    /// Now.
+    /// Time at which the packet begins to leave.
     pub at: Time,
     /// Length of the IP packet, bytes.
     pub len: u32,
