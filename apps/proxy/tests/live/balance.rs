@@ -22,8 +22,11 @@ fn ask(proxy: SocketAddr, bytes: &[u8]) -> Result<String, ErrorKind> {
     let mut answer = String::new();
     (&stream)
         .write_all(bytes)
-        .and_then(|()| stream.shutdown(Shutdown::Write))
-        .and_then(|()| (&stream).read_to_string(&mut answer))
+        .and_then(|()| {
+            // A reset may arrive before; reading then reports it.
+            stream.shutdown(Shutdown::Write).ok();
+            (&stream).read_to_string(&mut answer)
+        })
         .map(|_| answer)
         .map_err(|error| error.kind())
 }
