@@ -1,8 +1,14 @@
-"""Settings for all tests. Hypothesis examples have no deadline, because a slow machine must not fail a test."""
+"""Settings for all tests. Interrupts have their usual effect. Hypothesis examples have no deadline, because a slow machine must not fail a test."""
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import settings
+
+# A shell that starts the tests in the background lets them, and the programs that they start, ignore interrupts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("anabranch", deadline=None)
 settings.load_profile("anabranch")

@@ -23,6 +23,14 @@ from command import anabranch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MPTCP_FLOW = {
+    "name": "F",
+    "protocol": "mptcp",
+    "congestion": "lia",
+    "direction": "forward",
+    "workload": {"kind": "saturated"},
+}
+
 SCENARIO = """
 title = "Two ways, coupled"
 duration = "4 s"
@@ -234,7 +242,7 @@ def test_exchanged_controls_leave_nothing_loaded(tmp_path: Path) -> None:
 def test_missing_loader_is_reported_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Program, "find", lambda _: None)
     loader.loadable.cache_clear()
-    flow = {"name": "F", "protocol": "mptcp", "congestion": "lia"}
+    flow = MPTCP_FLOW
     with pytest.raises(InputError, match=r"make build.*anabranch cc load lia"):
         Kernel("6.12", ("reno",), ("default",), mptcp=True, tun=True).check([flow])
     loader.loadable.cache_clear()
@@ -258,6 +266,6 @@ def test_unprivileged_load_reports_the_root_command(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     kernel = Kernel("6.12", ("reno",), ("default",), mptcp=True, tun=True)
     with pytest.raises(InputError, match="run as root: anabranch cc load lia"):
-        kernel.check([{"name": "F", "protocol": "mptcp", "congestion": "lia"}])
+        kernel.check([MPTCP_FLOW])
     with pytest.raises(InputError, match="no congestion control lia-2011"):
-        kernel.check([{"name": "F", "protocol": "tcp", "congestion": "lia-2011"}])
+        kernel.check([{**MPTCP_FLOW, "protocol": "tcp", "congestion": "lia-2011"}])

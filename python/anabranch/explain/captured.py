@@ -31,7 +31,12 @@ _SUFFIXES = (".pcap", ".pcapng", ".cap")
 
 
 def is_capture(file: str | Path) -> bool:
-    """Whether a file is a capture by its name or its first bytes."""
+    """Whether a file is a capture by its name or its first bytes.
+
+    Args:
+        file: Path of the file.
+
+    """
     path = Path(file)
     if path.suffix.lower() in _SUFFIXES:
         return True
@@ -63,6 +68,9 @@ class Captures:
 
     def connection(self, number: int | None = None) -> Observed:
         """A connection by its number; by default the first with several subflows or paths, or else the first.
+
+        Args:
+            number: Number of the connection, from 1; `None` for the default.
 
         Raises:
             InputError: If there is no such connection.

@@ -142,7 +142,12 @@ class Observed:
         return sum(part.repeated for part in self.parts) / sent if sent else 0.0
 
     def share(self, time_s: float | None) -> float:
-        """A time as a share of that from the first to the last data."""
+        """A time as a share of that from the first to the last data.
+
+        Args:
+            time_s: The time in seconds; `None` counts as 0.
+
+        """
         return min(1.0, (time_s or 0.0) / self.lasts_s) if self.lasts_s else 0.0
 
     def pieces(self) -> pl.DataFrame:
@@ -162,7 +167,12 @@ class Observed:
         return pl.DataFrame(rows)
 
     def oddities(self, *kinds: str) -> list[Mapping[str, Any]]:
-        """The oddities of some kinds."""
+        """The oddities of some kinds.
+
+        Args:
+            kinds: Names of the kinds, such as "fall-back".
+
+        """
         return [oddity for oddity in self.entry["oddities"] if oddity["kind"] in kinds]
 
 
@@ -267,7 +277,12 @@ class Part:
         return bool(is_steady and is_reached)
 
     def waits(self, cause: str) -> float:
-        """Time by cause as a share of the connection's time."""
+        """Time by cause as a share of the connection's time.
+
+        Args:
+            cause: Name of the cause, as in the keys of `waits` without `_s`.
+
+        """
         return self.connection.share(self.way["waits"][f"{cause}_s"])
 
     @property

@@ -58,7 +58,15 @@ class Stack:
         protocol: str = "mptcp",
         settings: Mapping[str, Setting] | None = None,
     ) -> Stream:
-        """Open a connection; `remote`, `port`, `protocol` and `settings` as `anabranch.stack.Stack.connect`."""
+        """Open a connection, as `anabranch.stack.Stack.connect`.
+
+        Args:
+            remote: IP address of the peer.
+            port: Port of the peer.
+            protocol: "tcp" or "mptcp".
+            settings: Keys of the protocol, as those of a flow in scenarios, such as `{"congestion": "olia"}`.
+
+        """
         return Stream(await answer(values.connect(self._stack, remote, port, protocol, settings)))
 
     async def associate(
@@ -70,9 +78,15 @@ class Stack:
         *,
         peer_udp_port: int = values.UDP_PORT,
     ) -> Association:
-        """Open an association.
+        """Open an association, as `anabranch.stack.Stack.associate`.
 
-        `remote`, `port`, `protocol`, `settings` and `peer_udp_port` as `anabranch.stack.Stack.associate`.
+        Args:
+            remote: IP address of the peer, or several ones; the first is used first.
+            port: SCTP port of the peer.
+            protocol: "sctp" or "cmt-sctp".
+            settings: Keys of the protocol, as those of a flow in scenarios, such as `{"congestion": "cmt-rpv2"}`.
+            peer_udp_port: UDP port of the peer.
+
         """
         call = values.associate(self._stack, remote, port, protocol, settings, peer_udp_port)
         return Association(await answer(call))
@@ -85,18 +99,36 @@ class Stack:
         *,
         backlog: int = values.BACKLOG,
     ) -> Listener:
-        """Listen on a port; `port`, `protocol`, `settings` and `backlog` as `anabranch.stack.Stack.listen`."""
+        """Listen on a port, as `anabranch.stack.Stack.listen`.
+
+        Args:
+            port: The port.
+            protocol: "tcp", "mptcp", "sctp" or "cmt-sctp"; by default "mptcp" with `tun`, "cmt-sctp" with `udp`.
+            settings: Keys of the protocol, for all accepted connections.
+            backlog: Connections that may wait for their acceptance.
+
+        """
         protocol = protocol or ("mptcp" if self._has_tun else "cmt-sctp")
         return Listener(await answer(values.listen(self._stack, port, protocol, settings, backlog)))
 
     async def remove_address(self, address: str) -> None:
-        """Stop using `address`, as `anabranch.stack.Stack.remove_address`."""
+        """Stop using an address, as `anabranch.stack.Stack.remove_address`.
+
+        Args:
+            address: An address of the stack.
+
+        """
         with InputErrors():
             call = self._stack.use_address(address, False)
         await answer(call)
 
     async def restore_address(self, address: str) -> None:
-        """Use `address` again, as `anabranch.stack.Stack.restore_address`."""
+        """Use an address again, as `anabranch.stack.Stack.restore_address`.
+
+        Args:
+            address: An address of the stack.
+
+        """
         with InputErrors():
             call = self._stack.use_address(address, True)
         await answer(call)
@@ -107,7 +139,12 @@ class Stack:
         return reports
 
     async def stop(self, timeout_s: float = values.DRAIN_TIMEOUT_S) -> int:
-        """Stop the host after at most `timeout_s` seconds, as `anabranch.stack.Stack.stop`."""
+        """Stop the host, as `anabranch.stack.Stack.stop`.
+
+        Args:
+            timeout_s: Longest time to wait, in seconds; then the remaining connections are aborted.
+
+        """
         return await self._stop(timeout_s)
 
     async def abort(self) -> int:
@@ -203,7 +240,12 @@ class Stream(_Connection):
         self._stream = native
 
     async def read(self, max_bytes: int = values.MAX_READ_BYTES) -> bytes:
-        """Wait for data and return it, at most `max_bytes`; empty at the end."""
+        """Wait for data and return it; empty at the end.
+
+        Args:
+            max_bytes: Largest number of bytes to return.
+
+        """
         values.whole("max_bytes", max_bytes, 1, 2**31)
         with InputErrors():
             call = self._stream.read(max_bytes)
@@ -211,13 +253,24 @@ class Stream(_Connection):
         return data
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Write all of `data`; wait while the send buffer is full."""
+        """Write all data; wait while the send buffer is full.
+
+        Args:
+            data: The bytes.
+
+        """
         with InputErrors():
             call = self._stream.write(values.bytes_of(data))
         await answer(call)
 
     async def set_backup(self, path: int, backup: bool) -> None:
-        """Make the subflow `path` a backup if `backup`, or a usual one, as `anabranch.stack.Stream.set_backup`."""
+        """Make a subflow a backup or a usual one, as `anabranch.stack.Stream.set_backup`.
+
+        Args:
+            path: Identifier of the path, as in reports.
+            backup: Whether it carries data only while no other subflow can.
+
+        """
         with InputErrors():
             call = self._stream.set_backup(values.path(path), backup)
         await answer(call)
@@ -245,10 +298,17 @@ class Association(_Connection):
         retransmissions: int | None = None,
         priority: int | None = None,
     ) -> None:
-        """Send a message; wait while the send buffer is full.
+        """Send a message, as `anabranch.stack.Association.send`; wait while the send buffer is full.
 
-        `data`, `stream`, `ppid`, `unordered`, `lifetime_s`, `retransmissions` and `priority` as
-        `anabranch.stack.Association.send`.
+        Args:
+            data: The bytes, at least one.
+            stream: The stream.
+            ppid: Payload protocol identifier, which the peer gets with the message.
+            unordered: The message may overtake others.
+            lifetime_s: Age in seconds after which it is abandoned (RFC 3758).
+            retransmissions: Retransmissions after which it is abandoned (RFC 7496).
+            priority: It is abandoned for a message with a smaller number (RFC 7496). At most one of the three is given.
+
         """
         limits = (lifetime_s, retransmissions, priority)
         await answer(values.send(self._association, data, (stream, ppid), unordered, limits))
@@ -260,18 +320,35 @@ class Association(_Connection):
         return values.message(await answer(call))
 
     async def set_primary(self, path: int) -> None:
-        """Make `path` the primary path, as `anabranch.stack.Association.set_primary`."""
+        """Choose the primary path, as `anabranch.stack.Association.set_primary`.
+
+        Args:
+            path: Identifier of the path, as in reports.
+
+        """
         with InputErrors():
             call = self._association.set_primary(values.path(path))
         await answer(call)
 
     async def add_streams(self, count: int, *, incoming: bool = False) -> bool:
-        """Request `count` further streams, `incoming` or not, as `anabranch.stack.Association.add_streams`."""
+        """Request further streams, as `anabranch.stack.Association.add_streams`.
+
+        Args:
+            count: Number of further streams.
+            incoming: Whether the peer sends on them.
+
+        """
         made: bool = await answer(values.change_streams(self._association, count, incoming))
         return made
 
     async def reset_streams(self, streams: Iterable[int] | None = None, *, incoming: bool = False) -> bool:
-        """Request the reset of `streams`, `incoming` or not, as `anabranch.stack.Association.reset_streams`."""
+        """Request the reset of streams, as `anabranch.stack.Association.reset_streams`.
+
+        Args:
+            streams: The streams; by default all of both directions, and the TSNs.
+            incoming: Whether the peer sends on them.
+
+        """
         made: bool = await answer(values.change_streams(self._association, streams, incoming))
         return made
 
