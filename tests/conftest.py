@@ -1,4 +1,7 @@
-"""Settings for all tests. Interrupts have their usual effect. Hypothesis examples have no deadline, because a slow machine must not fail a test."""
+"""Settings for all tests.
+
+Interrupts have their usual effect. Hypothesis examples have no deadline, because a slow machine must not fail a test.
+"""
 
 from __future__ import annotations
 
