@@ -55,9 +55,9 @@ def counted(name: str, instructions_: int) -> instructions.Count:
     return instructions.Count(name, 1000, instructions_, 0)
 
 
-def write_counts(file: Path, costs: dict[str, int], compiler: str | None) -> None:
+def write_counts(file: Path, costs: dict[str, int], environment: str | None) -> None:
     named = {name: {"packets": 1000, "instructions": cost} for name, cost in costs.items()}
-    builds = {build_kind(): {"compiler": compiler, "scenarios": named}}
+    builds = {build_kind(): {"environment": environment, "scenarios": named}}
     file.write_text(json.dumps({"format": instructions.FORMAT, "builds": builds}), encoding="utf-8")
 
 
@@ -84,11 +84,11 @@ def test_growth_above_two_percent_fails() -> None:
 
 def test_stored_counts_keep_other_builds(tmp_path: Path) -> None:
     file = tmp_path / "counts.json"
-    other = {"compiler": "rustc 1.0", "scenarios": {}}
+    other = {"environment": "rustc 1.0", "scenarios": {}}
     file.write_text(json.dumps({"format": instructions.FORMAT, "builds": {"other": other}}), encoding="utf-8")
     instructions.store(file, [counted("A", 5000)])
     assert json.loads(file.read_text(encoding="utf-8"))["builds"]["other"] == other
-    assert instructions.stored(file) == instructions.Stored(instructions.compiler(), {"A": 5.0})
+    assert instructions.stored(file) == instructions.Stored(instructions.environment(), {"A": 5.0})
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ def test_claim_between_variants_is_paired(tmp_path: Path, is_paired: bool) -> No
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ('name = "a/b"', 'the name "a/b" becomes a folder'),
-        ('name = ".."', 'the name ".." becomes a folder'),
+        ('name = "a/b"', 'since it becomes a folder, not "a/b"'),
+        ('name = ".."', 'since it becomes a folder, not ".."'),
         ('paired = ["congestoin"]', 'did you mean "congestion"'),
     ],
 )

@@ -1,7 +1,7 @@
 """Counts instructions and allocations of the simulator under valgrind, and compares them with stored counts.
 
 Counts hardly depend on the machine's load: a growth of 2 % shows in a run of a few seconds. They depend on the
-compiler and its settings, so stored counts name both.
+compiler, its settings and the processor, so stored counts name them.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,12 +141,22 @@ def under_valgrind(request: Request, library: Path, options: Sequence[str]) -> D
     return document
 
 
-def compiler() -> str | None:
-    """Version of the installed Rust compiler; `None` if there is none."""
+def environment() -> str | None:
+    """Rust compiler and processor, by its model and a checksum of its features; `None` without a compiler.
+
+    The C library chooses its functions by the features of the processor, so counts depend on both.
+    """
     rustc = shutil.which("rustc")
     if rustc is None:
         return None
-    return subprocess.run([rustc, "--version"], capture_output=True, text=True, check=False).stdout.strip() or None
+    version = subprocess.run([rustc, "--version"], capture_output=True, text=True, check=False).stdout.strip()
+    with suppress(OSError):
+        lines = dict(
+            re.findall(r"^(model name|flags)\s*: (.*)$", Path("/proc/cpuinfo").read_text("utf-8"), re.MULTILINE)
+        )
+        if lines:
+            version += f", {lines.get('model name')} {zlib.crc32(lines.get('flags', '').encode()):08x}"
+    return version or None
 
 
 def store(file: Path, counts: Sequence[Count]) -> None:
@@ -156,7 +169,7 @@ def store(file: Path, counts: Sequence[Count]) -> None:
     """
     builds = _builds(file) if file.exists() else {}
     costs = {c.name: {"packets": c.packets, "instructions": c.instructions} for c in counts}
-    builds[build_kind()] = {"compiler": compiler(), "scenarios": costs}
+    builds[build_kind()] = {"environment": environment(), "scenarios": costs}
     text = json.dumps({"format": FORMAT, "builds": dict(sorted(builds.items()))}, indent=2) + "\n"
     try:
         file.write_text(text, encoding="utf-8")
@@ -168,7 +181,7 @@ def store(file: Path, counts: Sequence[Count]) -> None:
 class Stored:
     """Stored counts of a build."""
 
-    compiler: str | None
+    environment: str | None
     per_packet: dict[str, float]
     """Instructions per packet by scenario."""
 
@@ -185,7 +198,7 @@ def stored(file: Path) -> Stored | None:
         return None
     try:
         costs = {name: c["instructions"] / c["packets"] for name, c in build["scenarios"].items()}
-        return Stored(build["compiler"], costs)
+        return Stored(build["environment"], costs)
     except (AttributeError, KeyError, TypeError, ZeroDivisionError):
         raise InputError(f'"builds.{build_kind()}" has not the form that --write-baseline writes', str(file)) from None
 

@@ -52,9 +52,9 @@ def _mismatch(known: Stored | None) -> str | None:
 
     if known is None:
         return f"no counts of a {build_kind()} build"
-    present = instructions.compiler()
-    if present != known.compiler:
-        return f"counts of {known.compiler or 'an unknown compiler'}, not of {present or 'an unknown one'}"
+    present = instructions.environment()
+    if present != known.environment:
+        return f"counts of {known.environment or 'an unknown compiler'}, not of {present or 'an unknown one'}"
     return None
 
 
