@@ -136,6 +136,24 @@ for _ in range(1000):
     time.sleep(0.01)
 "#;
 
+/// `TCP_INFINITE_SSTHRESH` of Linux, the threshold before the first loss.
+const MAX_THRESHOLD: u32 = 0x7fff_ffff;
+
+/// Threshold in packets after a loss of a socket with this control, or what the script prints instead.
+fn lose_one(control: &str) -> String {
+    let lines = "ip link set lo up\n\
+                 ip route change local 127.0.0.1 dev lo table local initcwnd 1\n\
+                 python3 -c \"$LOSES\" \"$CONTROL\"";
+    let output = Command::new("unshare")
+        .args(["--net", "sh", "-ec", lines])
+        .env("LOSES", LOSES_ONE)
+        .env("CONTROL", control)
+        .output()
+        .expect("unshare is installed");
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&text).trim().to_owned()
+}
+
 #[test]
 fn floor_of_a_load_limits_the_threshold() {
     let Some(_alone) = exclusive() else { return };
@@ -146,21 +164,15 @@ fn floor_of_a_load_limits_the_threshold() {
         ["1", "2"].into_iter().flat_map(|floor| ["lia", "balia"].map(|name| (floor, name)))
     {
         succeeds(&["load", "--floor", floor, control]);
-        let lines = "ip link set lo up\n\
-                     ip route change local 127.0.0.1 dev lo table local initcwnd 1\n\
-                     python3 -c \"$LOSES\" \"$CONTROL\"";
-        let output = Command::new("unshare")
-            .args(["--net", "sh", "-ec", lines])
-            .env("LOSES", LOSES_ONE)
-            .env("CONTROL", control)
-            .output()
-            .expect("unshare is installed");
-        assert_eq!(
-            String::from_utf8_lossy(&output.stdout).trim(),
-            floor,
-            "{control}: {}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let mut threshold = lose_one(control);
+        // Linux 6.18 reports a number above all thresholds, which no control computes, in about 1 of 30 losses.
+        for _ in 0..2 {
+            if threshold.parse::<u32>().is_ok_and(|found| found > MAX_THRESHOLD) {
+                eprintln!("{control}: threshold {threshold}, measured again");
+                threshold = lose_one(control);
+            }
+        }
+        assert_eq!(threshold, floor, "{control}");
         succeeds(&["unload", control]);
     }
 }
