@@ -4,7 +4,7 @@ use crate::homes::{Homes, Roles};
 use crate::oddity::{Kind, Noted, Oddities};
 use crate::ranges::Seen;
 use crate::recent::Recent;
-use crate::series::{Point, Points, Series};
+use crate::series::{Pieces, Point, Series};
 use crate::waits::{RoundTrips, State, Waits};
 use anabranch_wire::sctp::{Chunk, Packet, Sack};
 use anabranch_wire::seq::Serial;
@@ -61,8 +61,7 @@ pub(crate) struct Direction {
     pub distinct: u64,
     pub waits: Waits,
     pub delivered: Series,
-    pub sent: Points,
-    pub repeated: Points,
+    pub pieces: Pieces,
     pub flight: u64,
     pub window: Option<u64>,
     pub first_ns: Option<u64>,
@@ -240,8 +239,7 @@ impl Association {
         direction.waits.account(at_ns);
         direction.update(at_ns, true);
         let point = Point { at_ns, subflow: at as u32, from: number, len };
-        let list = if is_repeated { &mut direction.repeated } else { &mut direction.sent };
-        list.add(point, budget);
+        direction.pieces.add(point, is_repeated, budget);
     }
 
     /// A SACK from a side: it acknowledges the other's data.

@@ -115,7 +115,7 @@ impl Associations {
             self.forgotten.payload += payload;
             let Some(mut association) = self.all.remove(&id) else { continue };
             for direction in &mut association.directions {
-                self.budget += direction.sent.clear() + direction.repeated.clear();
+                self.budget += direction.pieces.clear();
             }
         }
         let kept = &self.all;

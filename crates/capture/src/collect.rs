@@ -2,10 +2,11 @@
 
 use crate::association::{Association, Direction, Path, PathCounts};
 use crate::connection::Connection;
+use crate::data::Data;
 use crate::oddity::{Kind, Noted, Oddities, Oddity};
 use crate::report::{ConnectionReport, DirectionReport, Piece, SubflowDirection, SubflowReport, WaitsReport};
 use crate::sending::{Scale, Sending};
-use crate::series::Points;
+use crate::series::Pieces;
 use crate::stream::Stream;
 use crate::subflow::{Membership, Subflow};
 use crate::table::Table;
@@ -199,30 +200,30 @@ fn subflow_direction(subflow: &Subflow, side: usize, clock: Clock) -> SubflowDir
         packets: own.packets,
         data_packets: own.data_packets,
         bytes: own.payload,
-        new_bytes: own.distinct(),
+        new_bytes: own.data.distinct(),
         retransmitted_bytes: own.retransmitted,
         retransmitted_packets: own.retransmitted_packets,
         lost_before_bytes: own.repaired,
         reordered_bytes: own.reordered,
-        unseen_bytes: own.unseen(),
-        stream_new_bytes: if is_plain { own.distinct() } else { counts.new },
+        unseen_bytes: own.data.unseen(),
+        stream_new_bytes: if is_plain { own.data.distinct() } else { counts.new },
         reinjected_bytes: counts.reinjected,
         unmapped_bytes: counts.unmapped,
-        acknowledged_bytes: own.acknowledged(),
+        acknowledged_bytes: own.data.acknowledged(),
         arrived_bytes: arrived.map(|arrived| arrived.payload),
         arrived_new_bytes: arrived.map(crate::sending::Arrived::distinct),
         arrived_packets: arrived.map(|arrived| arrived.packets),
         timeouts: own.timeouts,
         marked: own.marked,
         mss: other.mss,
-        longest: own.view.longest,
-        flight_bytes: own.view.flight,
-        flight_mean_bytes: own.view.waits.mean_flight(),
-        goodput_bps: rate(own.distinct(), own.first_data_ns, own.last_data_ns),
-        largest_rate_bps: own.delivered.largest_bps(),
+        longest: own.data.view.longest,
+        flight_bytes: own.data.view.flight,
+        flight_mean_bytes: own.data.view.waits.mean_flight(),
+        goodput_bps: rate(own.data.distinct(), own.data.first_ns, own.data.last_ns),
+        largest_rate_bps: own.data.delivered.largest_bps(),
         start_s: own.first_ns.map(|at_ns| clock.seconds(at_ns)),
         end_s: own.first_ns.map(|_| clock.seconds(own.last_ns)),
-        waits: waits(&own.view.waits, own.view.has_window()),
+        waits: waits(&own.data.view.waits, own.data.view.has_window()),
         ..round_trips(&own.far, subflow.near_ns(side).map(|near_ns| (near_ns, &own.near)))
     }
 }
@@ -272,24 +273,7 @@ fn waits(waits: &Waits, has_window: bool) -> WaitsReport {
 
 /// One direction of a plain TCP connection.
 fn tcp_direction(own: &Sending, clock: Clock) -> DirectionReport {
-    DirectionReport {
-        bytes: own.distinct(),
-        acknowledged_bytes: own.acknowledged(),
-        unseen: own.unseen(),
-        reinjected_bytes: 0,
-        goodput_bps: rate(own.distinct(), own.first_data_ns, own.last_data_ns),
-        largest_rate_bps: own.delivered.largest_bps(),
-        start_s: own.first_data_ns.map(|at_ns| clock.seconds(at_ns)),
-        end_s: own.first_data_ns.map(|_| clock.seconds(own.last_data_ns)),
-        flight_bytes: own.view.flight,
-        flight_mean_bytes: own.view.waits.mean_flight(),
-        window_bytes: own.view.window,
-        has_end: own.has_fin,
-        waits: waits(&own.view.waits, own.view.has_window()),
-        first_number: own.start(),
-        pieces: pieces((&own.sent, &own.repeated), (own.start(), None), clock),
-        packets_per_piece: own.sent.step().max(own.repeated.step()),
-    }
+    direction(&own.data, own.data.distinct(), (own.data.start(), None), clock)
 }
 
 /// One direction of a Multipath TCP connection; `unmapped` bytes came after a fall-back or before the first mapping.
@@ -299,34 +283,45 @@ fn stream_direction(
     numbers: &BTreeMap<u32, usize>,
     clock: Clock,
 ) -> DirectionReport {
-    let bytes = stream.distinct() + unmapped;
+    let bytes = stream.data.distinct() + unmapped;
+    let found = direction(&stream.data, bytes, (stream.start(), Some(numbers)), clock);
+    DirectionReport { reinjected_bytes: stream.reinjected, ..found }
+}
+
+/// One direction with `bytes` of data. `start` is the first number of the data, `numbers` are those of the subflows.
+fn direction(
+    data: &Data,
+    bytes: u64,
+    (start, numbers): (Option<u64>, Option<&BTreeMap<u32, usize>>),
+    clock: Clock,
+) -> DirectionReport {
     DirectionReport {
         bytes,
-        acknowledged_bytes: stream.acknowledged(),
-        unseen: stream.unseen(),
-        reinjected_bytes: stream.reinjected,
-        goodput_bps: rate(bytes, stream.first_ns, stream.last_ns),
-        largest_rate_bps: stream.delivered.largest_bps(),
-        start_s: stream.first_ns.map(|at_ns| clock.seconds(at_ns)),
-        end_s: stream.first_ns.map(|_| clock.seconds(stream.last_ns)),
-        flight_bytes: stream.view.flight,
-        flight_mean_bytes: stream.view.waits.mean_flight(),
-        window_bytes: stream.view.window,
-        has_end: stream.has_fin,
-        waits: waits(&stream.view.waits, stream.view.has_window()),
-        first_number: stream.start(),
-        pieces: pieces((&stream.sent, &stream.repeated), (stream.start(), Some(numbers)), clock),
-        packets_per_piece: stream.sent.step().max(stream.repeated.step()),
+        acknowledged_bytes: data.acknowledged(),
+        unseen: data.unseen(),
+        reinjected_bytes: 0,
+        goodput_bps: rate(bytes, data.first_ns, data.last_ns),
+        largest_rate_bps: data.delivered.largest_bps(),
+        start_s: data.first_ns.map(|at_ns| clock.seconds(at_ns)),
+        end_s: data.first_ns.map(|_| clock.seconds(data.last_ns)),
+        flight_bytes: data.view.flight,
+        flight_mean_bytes: data.view.waits.mean_flight(),
+        window_bytes: data.view.window,
+        has_end: data.has_fin,
+        waits: waits(&data.view.waits, data.view.has_window()),
+        first_number: start,
+        pieces: pieces(&data.pieces, (start, numbers), clock),
+        packets_per_piece: data.pieces.step(),
     }
 }
 
 /// New and repeated pieces in the order of their times.
 fn pieces(
-    (sent, repeated): (&Points, &Points),
+    found: &Pieces,
     (start, numbers): (Option<u64>, Option<&BTreeMap<u32, usize>>),
     clock: Clock,
 ) -> Vec<Piece> {
-    let both = [(sent, false), (repeated, true)];
+    let both = [(&found.sent, false), (&found.repeated, true)];
     let mut found: Vec<Piece> = both
         .into_iter()
         .flat_map(|(list, is_repeated)| list.list().iter().map(move |point| (point, is_repeated)))
@@ -396,8 +391,8 @@ fn sctp_direction(own: &Direction, clock: Clock) -> DirectionReport {
         has_end: false,
         waits: waits(&own.waits, own.has_sack),
         first_number: own.start(),
-        pieces: pieces((&own.sent, &own.repeated), (own.start(), None), clock),
-        packets_per_piece: own.sent.step().max(own.repeated.step()),
+        pieces: pieces(&own.pieces, (own.start(), None), clock),
+        packets_per_piece: own.pieces.step(),
     }
 }
 

@@ -16,6 +16,7 @@ mod association;
 mod associations;
 mod collect;
 mod connection;
+mod data;
 mod delayed;
 mod file;
 mod homes;

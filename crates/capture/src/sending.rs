@@ -1,8 +1,8 @@
 //! One direction of a TCP connection or subflow, at the interface nearest to its sender.
 
+use crate::data::Data;
 use crate::ranges::{Added, Seen};
-use crate::series::{Point, Points, Series};
-use crate::view::View;
+use crate::series::Point;
 use crate::waits::RoundTrips;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Segment};
@@ -63,25 +63,17 @@ pub(crate) struct Sending {
     pub syns: u32,
     pub marked: u64,
     pub first_ns: Option<u64>,
-    pub first_data_ns: Option<u64>,
-    pub last_data_ns: u64,
     pub last_ns: u64,
     pub isn: Option<Serial>,
     pub scale: Scale,
     pub mss: Option<u16>,
     pub has_sack: bool,
-    pub has_fin: bool,
-    pub view: View,
+    /// Its pieces are those of plain TCP only.
+    pub data: Data,
     /// From this interface to the receiver and back.
     pub far: RoundTrips,
     /// From this interface to the sender and back.
     pub near: RoundTrips,
-    pub delivered: Series,
-    /// Pieces of data for figures, of plain TCP only.
-    pub sent: Points,
-    pub repeated: Points,
-    seen: Option<Seen>,
-    acked: Option<u64>,
     fin: Option<u64>,
     pending: Option<(u64, u64)>,
     echo: Option<(u32, u64)>,
@@ -90,39 +82,16 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Bytes of the stream that were seen, each once.
-    pub fn distinct(&self) -> u64 {
-        self.seen.as_ref().map_or(0, Seen::count)
-    }
-
-    /// Bytes that were acknowledged or skipped, but never seen.
-    pub fn unseen(&self) -> u64 {
-        self.seen.as_ref().zip(self.acked).map_or(0, |(seen, acked)| seen.missing_below(acked))
-    }
-
-    /// Bytes acknowledged since the first packet; `None` if no acknowledgement was seen.
-    pub fn acknowledged(&self) -> Option<u64> {
-        let start = self.seen.as_ref()?.start();
-        self.acked.map(|acked| acked.saturating_sub(start))
-    }
-
-    /// The first sequence number that was seen.
-    pub fn start(&self) -> Option<u64> {
-        self.seen.as_ref().map(Seen::start)
-    }
-
     /// Records a piece of data for figures.
     pub fn record(&mut self, now_ns: u64, sent: &Sent, budget: &mut usize) {
         let len = (sent.range.1 - sent.range.0) as u32;
         let point = Point { at_ns: now_ns, subflow: 0, from: sent.range.0, len };
-        let is_repeated = sent.added.repeated > 0;
-        let list = if is_repeated { &mut self.repeated } else { &mut self.sent };
-        list.add(point, budget);
+        self.data.pieces.add(point, sent.added.repeated > 0, budget);
     }
 
     /// The unwrapped number of a sequence number of this direction.
     pub fn unwrap(&self, number: Serial) -> u64 {
-        let near = self.seen.as_ref().map(Seen::end).or(self.acked);
+        let near = self.data.reference();
         number.unwrap_near(near.unwrap_or(BASE | u64::from(number.0))).max(1)
     }
 
@@ -148,7 +117,7 @@ impl Sending {
         }
         let to = from + u64::from(segment.payload.len);
         if segment.flags.intersects(Flags::FIN) {
-            self.has_fin = true;
+            self.data.has_fin = true;
             self.fin = Some(to);
         }
         if from == to || self.is_probe(from, to) {
@@ -163,27 +132,27 @@ impl Sending {
         self.scale = Scale::Shift(segment.options.window_scale.unwrap_or(0).min(MAX_SHIFT));
         self.mss = segment.options.mss;
         self.has_sack = segment.options.sack_permitted;
-        if self.seen.is_none() {
-            self.seen = Some(Seen::new(from));
+        if self.data.seen.is_none() {
+            self.data.seen = Some(Seen::new(from));
         }
         self.pending = (self.syns == 1).then_some((from, now_ns));
     }
 
     /// Whether a segment is a keep-alive or window probe: at most one byte that is acknowledged already.
     fn is_probe(&self, from: u64, to: u64) -> bool {
-        to - from <= 1 && self.acked.is_some_and(|acked| to <= acked)
+        to - from <= 1 && self.data.acked.is_some_and(|acked| to <= acked)
     }
 
     fn on_data(&mut self, (now_ns, gap_ns): (u64, u64), (from, to): (u64, u64)) -> Sent {
         let late_ns = self.round_trip_ns().map_or(LATE_NS, |trip| (trip / 5 * 4).max(1_000_000));
-        let seen = self.seen.get_or_insert_with(|| Seen::new(from));
+        let seen = self.data.seen.get_or_insert_with(|| Seen::new(from));
         let added = seen.add((from, to), now_ns, late_ns);
         let (start, end) = (seen.start(), seen.end());
         let len = (to - from) as u32;
         self.data_packets += 1;
         self.payload += u64::from(len);
-        self.first_data_ns.get_or_insert(now_ns);
-        self.last_data_ns = now_ns;
+        self.data.first_ns.get_or_insert(now_ns);
+        self.data.last_ns = now_ns;
         self.repaired += added.filled_late;
         self.reordered += added.filled - added.filled_late;
         if added.repeated > 0 {
@@ -193,9 +162,9 @@ impl Sending {
         let is_repair = added.repeated > 0 || added.filled_late > 0;
         let is_timeout = is_repair && self.is_timeout(from, gap_ns);
         self.timeouts += u64::from(is_timeout);
-        self.view.on_data(now_ns, (start, end), (len, is_timeout));
+        self.data.view.on_data(now_ns, (start, end), (len, is_timeout));
         if is_repair {
-            self.view.recover = Some(end);
+            self.data.view.recover = Some(end);
             self.pending = None;
         } else if self.pending.is_none() {
             self.pending = Some((to, now_ns));
@@ -206,25 +175,14 @@ impl Sending {
     /// Whether a repair of the first open data after a silence is one by timeout.
     fn is_timeout(&self, from: u64, gap_ns: u64) -> bool {
         let patience = self.round_trip_ns().map_or(TIMEOUT_NS, |trip| TIMEOUT_NS.max(trip + trip / 2));
-        self.acked.is_some_and(|acked| from <= acked) && gap_ns >= patience
+        self.data.acked.is_some_and(|acked| from <= acked) && gap_ns >= patience
     }
 
     /// An acknowledgement of this direction's data, which the sender gets `delay_ns` later.
     pub fn on_ack(&mut self, now_ns: u64, ack: &Ack, delay_ns: u64) {
         let number = self.unwrap(ack.number);
         let number = if self.fin.is_some_and(|fin| number == fin + 1) { number - 1 } else { number };
-        let seen = self.seen.get_or_insert_with(|| Seen::new(number));
-        // A jump of more than a window's largest size is no acknowledgement of unseen data, but damage.
-        if number > seen.end() && number - seen.end() < 1 << 30 {
-            seen.skip_to(number);
-        }
-        let number = number.min(seen.end());
-        let start = seen.start();
-        let before = *self.acked.get_or_insert(number.min(start));
-        if number > before {
-            self.delivered.add(now_ns, number - before);
-            self.acked = Some(number);
-        }
+        let (before, number) = self.data.acknowledge(now_ns, number, true);
         if let Some((end, at_ns)) = self.pending
             && number >= end
         {
@@ -247,10 +205,10 @@ impl Sending {
             Scale::Unknown => None,
         };
         let window = shift.map(|shift| u64::from(ack.window) << shift);
-        if ack.has_sack && number == before && self.view.recover.is_none() {
-            self.view.recover = self.seen.as_ref().map(Seen::end);
+        if ack.has_sack && number == before && self.data.view.recover.is_none() {
+            self.data.view.recover = self.data.seen.as_ref().map(Seen::end);
         }
-        self.view.on_ack(now_ns, (number, window), delay_ns);
+        self.data.view.on_ack(now_ns, (number, window), delay_ns);
     }
 
     /// The smallest round-trip time of the whole path, nanoseconds.

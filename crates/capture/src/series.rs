@@ -102,6 +102,31 @@ impl Points {
     }
 }
 
+/// New and repeated pieces of data over time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pieces {
+    pub sent: Points,
+    pub repeated: Points,
+}
+
+impl Pieces {
+    /// Adds a piece within the `budget` of all lists.
+    pub fn add(&mut self, point: Point, is_repeated: bool, budget: &mut usize) {
+        let list = if is_repeated { &mut self.repeated } else { &mut self.sent };
+        list.add(point, budget);
+    }
+
+    /// How many pieces stand for one, at most.
+    pub fn step(&self) -> u32 {
+        self.sent.step().max(self.repeated.step())
+    }
+
+    /// Forgets all, and returns their number.
+    pub fn clear(&mut self) -> usize {
+        self.sent.clear() + self.repeated.clear()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

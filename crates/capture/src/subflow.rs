@@ -104,7 +104,7 @@ impl Subflow {
     pub fn is_another(&self, side: usize, segment: &Segment) -> bool {
         let is_first = segment.flags.intersects(Flags::SYN) && !segment.flags.intersects(Flags::ACK);
         let known = self.sending[side].isn;
-        let has_data = self.sending.iter().any(|sending| sending.data_packets > 0 || sending.has_fin);
+        let has_data = self.sending.iter().any(|sending| sending.data_packets > 0 || sending.data.has_fin);
         is_first && (known.is_some_and(|isn| isn != segment.seq) || (known.is_none() && has_data))
     }
 

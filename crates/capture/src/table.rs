@@ -141,7 +141,7 @@ impl Table {
             self.forgotten.payload += payload;
             let Some(mut subflow) = self.subflows.remove(&id) else { continue };
             for sending in &mut subflow.sending {
-                self.budget += sending.sent.clear() + sending.repeated.clear();
+                self.budget += sending.data.pieces.clear();
             }
             let [one, other] = subflow.ends;
             let key = (one.min(other), one.max(other));
@@ -163,7 +163,7 @@ impl Table {
             return;
         }
         for stream in &mut connection.streams {
-            self.budget += stream.sent.clear() + stream.repeated.clear();
+            self.budget += stream.data.pieces.clear();
         }
         for token in connection.tokens.into_iter().flatten() {
             self.tokens.remove(&token);
@@ -337,7 +337,7 @@ impl Table {
         if !place.roles.is_near {
             return;
         }
-        connection.streams[side].has_fin |= dss.data_fin;
+        connection.streams[side].data.has_fin |= dss.data_fin;
         let Some(mapping) = dss.mapping.filter(|_| segment.payload.len > 0) else { return };
         if mapping.len == 0 {
             let text = "infinite mapping: the connection goes on as TCP".to_owned();
@@ -377,7 +377,7 @@ impl Table {
                 is_repeated = added.repeated > 0;
             }
             let point = Point { at_ns, subflow: place.id, from: dsn, len: (end - from) as u32 };
-            stream.record(point, is_repeated, &mut self.budget);
+            stream.data.pieces.add(point, is_repeated, &mut self.budget);
             at = end;
         }
         if subflow.handshake.has_fallen_back {
