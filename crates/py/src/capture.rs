@@ -1,6 +1,7 @@
 //! Reading captures from Python.
 
 use crate::errors;
+use crate::progress::interruptible;
 use crate::run::json;
 use anabranch_capture::{Error, read};
 use pyo3::prelude::*;
@@ -16,31 +17,10 @@ pub(crate) fn read_captures(
     files: Vec<PathBuf>,
     progress_callback: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let callback = progress_callback.map(|callback| callback.clone().unbind());
-    let mut interrupted = None;
-    let report = py.detach(|| {
-        read(&files, &mut |done, size| {
-            Python::attach(|py| match report_progress(py, callback.as_ref(), (done, size)) {
-                Ok(()) => true,
-                Err(exception) => {
-                    interrupted = Some(exception);
-                    false
-                }
-            })
-        })
-    });
-    if let Some(exception) = interrupted {
-        return Err(exception);
-    }
+    let report = interruptible(py, progress_callback, |on_share| {
+        read(&files, &mut |done, size| on_share(done as f64 / size.max(1) as f64))
+    })?;
     json(&report.map_err(failure)?)
-}
-
-fn report_progress(py: Python<'_>, callback: Option<&Py<PyAny>>, (done, size): (u64, u64)) -> PyResult<()> {
-    py.check_signals()?;
-    if let Some(callback) = callback {
-        callback.call1(py, (done as f64 / size.max(1) as f64,))?;
-    }
-    Ok(())
 }
 
 /// The exception for captures that are not usable: all of them are errors of the caller.
@@ -50,8 +30,7 @@ fn failure(error: Error) -> PyErr {
             errors::input_error_at(sentence, Some(file.display().to_string()), None)
         }
         Error::Io(file, error) => {
-            let mut sentence = format!("cannot be read: {error}");
-            sentence.truncate(sentence.find(" (os error").unwrap_or(sentence.len()));
+            let sentence = errors::without_number(format!("cannot be read: {error}"));
             errors::input_error_at(sentence, Some(file.display().to_string()), None)
         }
         other => errors::input_error_at(other.to_string(), None, None),

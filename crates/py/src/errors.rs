@@ -29,3 +29,9 @@ pub(crate) fn input_error_at(message: String, file: Option<String>, line: Option
         }
     })
 }
+
+/// A sentence that ends with an error of the operating system, without its number, which does not help a reader.
+pub(crate) fn without_number(mut sentence: String) -> String {
+    sentence.truncate(sentence.find(" (os error").unwrap_or(sentence.len()));
+    sentence
+}

@@ -10,6 +10,7 @@ mod kernel;
 mod meter;
 #[cfg(target_os = "linux")]
 mod priority;
+mod progress;
 mod run;
 #[cfg(target_os = "linux")]
 mod stack;

@@ -1,6 +1,7 @@
 //! Running a scenario from Python.
 
 use crate::errors;
+use crate::progress::interruptible;
 use crate::stopwatch::Stopwatch;
 use anabranch_sim::report::capture;
 use anabranch_sim::scenario::result::{Document, RunResult};
@@ -46,24 +47,11 @@ pub(crate) fn run(
     let scenario = seeded_scenario(toml_text, file_name, overrides, seed)?;
     let pcap = pcap.map(captured);
     let options = RunOptions { pcap, trace: trace_dir, trace_changes, check_wire, ..RunOptions::default() };
-    let callback = progress_callback.map(|callback| callback.clone().unbind());
-    let mut interrupted = None;
     let watch = Stopwatch::start();
     let run = if real_time { run_in_real_time } else { anabranch_sim::run_with };
-    let outcome = py.detach(|| {
-        run(&scenario, &options, &mut |progress| {
-            Python::attach(|py| match report(py, callback.as_ref(), progress) {
-                Ok(()) => true,
-                Err(exception) => {
-                    interrupted = Some(exception);
-                    false
-                }
-            })
-        })
-    });
-    if let Some(exception) = interrupted {
-        return Err(exception);
-    }
+    let outcome = interruptible(py, progress_callback, |on_share| {
+        run(&scenario, &options, &mut |progress| on_share(share(progress)))
+    })?;
     let mut result = outcome.map_err(|error| failure(&error, file_name))?;
     if !real_time {
         result.wall_s = watch.seconds();
@@ -128,13 +116,9 @@ pub(crate) fn seeded_scenario(
 }
 
 /// Lets Python handle signals and reports the progress of the run.
-fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, progress: Progress) -> PyResult<()> {
-    py.check_signals()?;
-    if let Some(callback) = callback {
-        let share = progress.now.as_secs_f64() / progress.end.as_secs_f64();
-        callback.call1(py, (share.min(1.0),))?;
-    }
-    Ok(())
+/// The completed share of a run, 0 to 1.
+pub(crate) fn share(progress: Progress) -> f64 {
+    (progress.now.as_secs_f64() / progress.end.as_secs_f64()).min(1.0)
 }
 
 /// Whether the disk is full or failed, which is no error of the caller.
@@ -146,9 +130,8 @@ fn is_full(error: &io::Error) -> bool {
 }
 
 /// The exception for a file that cannot be written. It is an error of the caller, unless the disk is full.
-pub(crate) fn not_written(mut sentence: String, reason: &io::Error) -> PyErr {
-    // The operating system's error number does not help a reader.
-    sentence.truncate(sentence.find(" (os error").unwrap_or(sentence.len()));
+pub(crate) fn not_written(sentence: String, reason: &io::Error) -> PyErr {
+    let sentence = errors::without_number(sentence);
     if is_full(reason) {
         PyOSError::new_err(sentence)
     } else {

@@ -1,7 +1,8 @@
 //! A simulation in steps, for Python.
 
 use crate::errors;
-use crate::run::{Capture, captured, failure, json, seeded_scenario};
+use crate::progress::interruptible;
+use crate::run::{Capture, captured, failure, json, seeded_scenario, share};
 use crate::stopwatch::Stopwatch;
 use anabranch_base::time::Time;
 use anabranch_sim::scenario::result::{Document, RunResult};
@@ -44,20 +45,12 @@ impl Stepper {
     /// Processes every event before a time in nanoseconds; releases the interpreter meanwhile.
     fn step_until(&mut self, py: Python<'_>, time_ns: u64) -> PyResult<()> {
         let watch = Stopwatch::start();
-        let mut interrupted = None;
         let run = self.run();
-        let outcome = py.detach(|| {
-            run.step_until_with(Time::from_nanos(time_ns), &mut |_| {
-                let signals = Python::attach(pending_signals);
-                interrupted = signals.err();
-                interrupted.is_none()
-            })
+        let outcome = interruptible(py, None, |on_share| {
+            run.step_until_with(Time::from_nanos(time_ns), &mut |progress| on_share(share(progress)))
         });
         self.wall_s += watch.seconds();
-        match interrupted {
-            Some(exception) => Err(exception),
-            None => outcome.map_err(|error| self.failure(&error)),
-        }
+        outcome?.map_err(|error| self.failure(&error))
     }
 
     /// The present time in nanoseconds.
@@ -121,9 +114,4 @@ impl Stepper {
             error => failure(error, &self.file),
         }
     }
-}
-
-/// The exception of a signal that has arrived, such as `KeyboardInterrupt`.
-fn pending_signals(py: Python<'_>) -> PyResult<()> {
-    py.check_signals()
 }

@@ -1,0 +1,33 @@
+//! Long calls that report their progress to Python and end with an interrupt.
+
+use pyo3::prelude::*;
+
+/// Does `work` without the interpreter, and returns its result. The work calls the function that it gets with its
+/// completed share, 0 to 1, and ends early if that returns `false`.
+///
+/// # Errors
+///
+/// The exception of a signal that has arrived, such as `KeyboardInterrupt`, or that of `callback`, which gets the shares.
+pub(crate) fn interruptible<T: Send>(
+    py: Python<'_>,
+    callback: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&mut dyn FnMut(f64) -> bool) -> T + Send,
+) -> PyResult<T> {
+    let callback = callback.map(|callback| callback.clone().unbind());
+    let mut interrupted = Ok(());
+    let result = py.detach(|| {
+        work(&mut |share| {
+            interrupted = Python::attach(|py| report(py, callback.as_ref(), share));
+            interrupted.is_ok()
+        })
+    });
+    interrupted.map(|()| result)
+}
+
+fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, share: f64) -> PyResult<()> {
+    py.check_signals()?;
+    if let Some(callback) = callback {
+        callback.call1(py, (share,))?;
+    }
+    Ok(())
+}
