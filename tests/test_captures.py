@@ -343,7 +343,7 @@ name = "F"
 from = "A"
 to = "B"
 protocol = "mptcp"
-workload = { kind = "saturated" }
+workload = { kind = "file", size = "1 MB" }
 """
 
 
