@@ -5,15 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 
 from anabranch import _native
+from command import interrupted
 
 STUB = Path(_native.__file__).with_name("_native.pyi")
 
@@ -120,20 +118,9 @@ def test_other_threads_run_during_a_run() -> None:
 
 
 def test_ctrl_c_stops_a_run() -> None:
-    # Children of a shell in the background ignore the signal: restore its default action.
     script = (
-        "import signal\nfrom anabranch import _native\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from anabranch import _native\n"
         "report = lambda share: print('running', flush=True) if share < 1e-6 else None\n"
         f"_native.run({SCENARIO!r}, 'x.toml', ['duration=\"1000000 s\"'], progress_callback=report)\n"
     )
-    command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "running\n"
-        process.send_signal(signal.SIGINT)
-        try:
-            _, complaint = process.communicate(timeout=300)
-        finally:
-            process.kill()
-    assert "KeyboardInterrupt" in complaint
+    assert "KeyboardInterrupt" in interrupted(script, "running")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import pytest
 
 from anabranch.errors import InputError
 from anabranch.stack import Association, Listener, Stack, Tun, aio
+from command import interrupted
 from machine import missing
 
 if TYPE_CHECKING:
@@ -263,25 +263,14 @@ def test_exception_in_a_block_aborts_the_connections() -> None:
 
 
 def test_ctrl_c_ends_a_waiting_call() -> None:
-    # Children of a shell in the background ignore the signal: restore its default action.
     script = (
-        "import signal\nfrom anabranch.stack import Stack\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from anabranch.stack import Stack\n"
         "with Stack(udp=['127.116.12.1']) as host:\n"
         "    listener = host.listen(7)\n"
         "    print('waiting', flush=True)\n"
         "    listener.accept_association()\n"
     )
-    command = [sys.executable, "-c", script]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "waiting\n"
-        process.send_signal(signal.SIGINT)
-        try:
-            _, complaint = process.communicate(timeout=300)
-        finally:
-            process.kill()
-    assert "KeyboardInterrupt" in complaint
+    assert "KeyboardInterrupt" in interrupted(script, "waiting")
 
 
 def test_asyncio_serves_many_associations_at_once() -> None:

@@ -83,7 +83,12 @@ def guarded() -> dict[str, Request]:
 
 def shortened(request: Request, seconds: float) -> Request:
     """A scenario with another duration."""
-    return dataclasses.replace(request, overrides=(*request.overrides, f'duration="{seconds:g} s"'))
+    return changed(request, f'duration="{seconds:g} s"')
+
+
+def changed(request: Request, setting: str) -> Request:
+    """A scenario with another setting."""
+    return dataclasses.replace(request, overrides=(*request.overrides, setting))
 
 
 def count(name: str, request: Request) -> Count:

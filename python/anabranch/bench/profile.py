@@ -6,7 +6,6 @@ all of them one table.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anabranch.bench.instructions import profiled, shortened, under_valgrind
+from anabranch.bench.instructions import changed, profiled, shortened, under_valgrind
 from anabranch.bench.measure import carried, many_flows, scenarios
 from anabranch.errors import InputError, RunFailed
 
@@ -52,11 +51,6 @@ def chosen() -> dict[str, Request]:
         "lossy": changed(shortened(fixed["S1"], 20), 'link.bottleneck.loss={ model = "bernoulli", rate = 0.01 }'),
         "ConSN": changed(shortened(fixed["S3"], 5), "flow.F0.scheduler=consn"),
     }
-
-
-def changed(request: Request, setting: str) -> Request:
-    """A scenario with another setting."""
-    return dataclasses.replace(request, overrides=(*request.overrides, setting))
 
 
 def heap(request: Request, library: Path) -> Heap:
