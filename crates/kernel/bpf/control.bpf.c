@@ -232,15 +232,16 @@ u32 ssthresh(u64 *arguments)
 	return threshold;
 }
 
-/* Whether the kernel reduces the window in a state, and calls no `avoid`. */
+/* Whether the kernel asked the control for a threshold before a state. */
 static ALWAYS_INLINE int reduces(u32 state)
 {
-	return state == TCP_CA_CWR || state == TCP_CA_RECOVERY;
+	return state == TCP_CA_CWR || state == TCP_CA_RECOVERY || state == TCP_CA_LOSS;
 }
 
 /*
  * Repairs a reduction for which `ssthresh` was skipped. This is called at its start and at its end: at the start, this program
  * may be skipped, too. CWR ends with the window at the threshold already; after Recovery the kernel moves it there later.
+ * After a timeout the threshold ends the slow start.
  */
 static ALWAYS_INLINE void repair(struct tcp_sock *tp, struct kept *kept)
 {

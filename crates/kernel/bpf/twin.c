@@ -16,12 +16,12 @@
 /* Half of an address: the kernel's threshold if it skips the program. */
 #define STACK_VALUE 0x2c3fb8d0U
 
-enum { ADD, REMOVE, USABLE, ACK, LOST, ECN, RECOVERED, TIMED_OUT, TIMED_OUT_AGAIN, LOST_SKIPPED };
+enum { ADD, REMOVE, USABLE, ACK, LOST, ECN, RECOVERED, TIMED_OUT, TIMED_OUT_AGAIN, LOST_SKIPPED, TIMED_OUT_SKIPPED };
 
 struct event {
 	u32 kind;
 	u32 path;
-	/* ACK: packets. LOST, LOST_SKIPPED, ECN, TIMED_OUT: packets in flight. USABLE: 0 or 1. ADD: the initial window. */
+	/* ACK: packets. LOST, ECN, TIMED_OUT and those SKIPPED: packets in flight. USABLE: 0 or 1. ADD: the initial window. */
 	u32 number;
 	/* ACK: smoothed round-trip time, 1/8 us; this sample, us, 0 for none; whether the window was used. */
 	u32 srtt, rtt, limited;
@@ -134,7 +134,9 @@ static void handle(struct group *group, struct own *own, struct path_kept *kept,
 		kept->recovering = 0;
 		break;
 	case TIMED_OUT:
-		reduce(group, own, kept, event->number, 0);
+	case TIMED_OUT_SKIPPED:
+		reduce(group, own, kept, event->number, event->kind == TIMED_OUT_SKIPPED);
+		change_state(group, own, kept);
 		timed_out(&kept->state);
 		/* fallthrough */
 	case TIMED_OUT_AGAIN:

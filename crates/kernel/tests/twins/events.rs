@@ -88,7 +88,9 @@ impl Random {
         let in_flight = if self.rng.chance(0.8) { window } else { (window / 2).max(1) };
         match self.rng.below(20) {
             0 => {
-                pair.apply(self.event(at, Kind::TimedOut, in_flight));
+                let skipped = self.rng.below(20) == 0;
+                let kind = if skipped { Kind::TimedOutSkipped } else { Kind::TimedOut };
+                pair.apply(self.event(at, kind, in_flight));
                 if self.rng.chance(0.3) {
                     pair.apply(self.event(at, Kind::TimedOutAgain, in_flight));
                 }

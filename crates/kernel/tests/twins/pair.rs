@@ -30,6 +30,8 @@ pub enum Kind {
     TimedOutAgain,
     /// A loss at which the kernel skips the control and uses another number as its threshold.
     LostSkipped,
+    /// A timeout at which the kernel does so.
+    TimedOutSkipped,
 }
 
 /// An event for both controls.
@@ -126,7 +128,9 @@ impl Pair {
             }
             Kind::Ecn => self.control.on_loss(&Loss { now, path, kind: LossKind::Ecn, in_flight }),
             Kind::Recovered => self.control.on_recovered(now, path),
-            Kind::TimedOut => self.control.on_timeout(&Timeout { now, path, repeated: false, in_flight }),
+            Kind::TimedOut | Kind::TimedOutSkipped => {
+                self.control.on_timeout(&Timeout { now, path, repeated: false, in_flight });
+            }
             Kind::TimedOutAgain => self.control.on_timeout(&Timeout { now, path, repeated: true, in_flight }),
         }
         match event.kind {
@@ -137,7 +141,7 @@ impl Pair {
         }
         // After a timeout the Rust controls open by a packet per acknowledgement (RFC 3465), until recovery
         // is reported.
-        if matches!(event.kind, Kind::TimedOut | Kind::TimedOutAgain) {
+        if matches!(event.kind, Kind::TimedOut | Kind::TimedOutSkipped | Kind::TimedOutAgain) {
             self.control.on_recovered(now, path);
         }
         let (cwnd, ssthresh) = self.window(event.path);
