@@ -20,7 +20,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
+.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy page
@@ -93,10 +93,12 @@ demo: build
 	@echo "Every point: results/demo.txt"
 
 ## test: set up and run every test and check
-# Tests in Rust wait for timers and links much of the time: the command is built meanwhile.
+# Tests in Rust and in Python that use the kernel's networks wait most of the time and go one after another, the others
+# beside them.
 test: lint
-	$(MAKE) --jobs=2 --output-sync=target test-rust build
-	$(MAKE) test-python
+	$(MAKE) --jobs=2 --output-sync=target test-rust-build build
+	$(MAKE) --jobs=4 --output-sync=target FIRST=test-rust-whole \
+	  test-rust-whole test-rust-parts test-of-code-1 test-of-code-2 test-of-machine
 	@echo "$$(wc -l < $(SKIPS)) tests in Rust skipped here:"; cat $(SKIPS)
 
 lint: $(VENV)/.installed
@@ -110,13 +112,16 @@ lint: $(VENV)/.installed
 # The same random cases each time, so that a failure is of the change; `cargo test` by hand draws others.
 # Tests that this machine cannot run are skipped; `make test` lists them at its end. ANABRANCH_ALLOW_SKIP=0 makes them fail,
 # as does `cargo test` by hand.
-test-rust: export ANABRANCH_ALLOW_SKIP ?= 1
-test-rust: export ANABRANCH_SKIPS = $(CURDIR)/$(SKIPS)
-test-rust: export PROPTEST_RNG_SEED = 20261122
-test-rust:
+test-rust-parts test-rust-whole: export ANABRANCH_ALLOW_SKIP ?= 1
+test-rust-parts test-rust-whole: export ANABRANCH_SKIPS = $(CURDIR)/$(SKIPS)
+test-rust-parts test-rust-whole: export PROPTEST_RNG_SEED = 20261122
+
+test-rust: test-rust-build
+	$(MAKE) --jobs=2 --output-sync=target test-rust-parts test-rust-whole
+
+test-rust-build:
 	@mkdir -p target && : > $(SKIPS)
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --no-run
-	$(MAKE) --jobs=2 --output-sync=target test-rust-parts test-rust-whole
 
 # Unit tests, doctests and examples keep the processors busy while tests with real packets wait.
 test-rust-parts:
@@ -129,7 +134,6 @@ test-rust-parts:
 test-rust-whole:
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test '*'
 
-# Tests of this machine go one after another, and the others beside them.
 test-python: build
 	$(MAKE) --jobs=3 --output-sync=target test-of-machine test-of-code-1 test-of-code-2
 
@@ -137,7 +141,8 @@ test-python: build
 interop: build
 	$(BIN)/python tests/interop.py
 
-test-of-machine: build
+# FIRST is what has to end before, because it uses the kernel too.
+test-of-machine: build $(FIRST)
 	$(BIN)/pytest -m machine
 
 # Two processes, by the names of the files: tests of the machine wait most of the time.
