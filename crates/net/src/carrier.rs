@@ -1,31 +1,24 @@
 //! Interfaces and addresses of the machine that are up, from `rtnetlink(7)`.
 
 use crate::device::Attachment;
+use crate::netlink::{Lists, attributes, word};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, bind, recv, send, socket_with,
-};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Multicast groups of changes of interfaces and of IPv4 and IPv6 addresses.
 const GROUPS: u32 = 0x1 | 0x10 | 0x100;
-/// The last message of a list (`NLMSG_DONE`), and an error (`NLMSG_ERROR`).
-const DONE: u16 = 3;
-const ERROR: u16 = 2;
 /// An interface, and a request for all of them (`RTM_NEWLINK`, `RTM_GETLINK`).
 const LINK: u16 = 16;
 const GET_LINK: u16 = 18;
 /// An address, and a request for all of them (`RTM_NEWADDR`, `RTM_GETADDR`).
 const ADDRESS: u16 = 20;
 const GET_ADDRESS: u16 = 22;
-/// `NLM_F_REQUEST | NLM_F_DUMP`.
-const DUMP: u16 = 0x301;
-/// Lengths of `struct nlmsghdr`, `struct ifinfomsg` and `struct ifaddrmsg`.
-const HEADER_BYTES: usize = 16;
+/// Lengths of `struct ifinfomsg` and `struct ifaddrmsg`.
 const LINK_BYTES: usize = 16;
 const ADDRESS_BYTES: usize = 8;
 /// Attributes of an address: the address, or the peer's on a point-to-point interface; and the own address.
@@ -34,8 +27,6 @@ const IFA_LOCAL: u16 = 2;
 /// `IFF_UP | IFF_RUNNING`, and `IFF_LOOPBACK`.
 const UP: u32 = 0x41;
 const LOOPBACK: u32 = 0x8;
-/// Size of the buffer for a reply; the kernel uses at most this.
-const REPLY_BUFFER_BYTES: usize = 1 << 15;
 
 /// An address with the length of its prefix, bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +43,7 @@ struct Assigned {
 #[derive(Debug)]
 pub struct Carriers {
     notifications: OwnedFd,
-    requests: OwnedFd,
+    lists: Lists,
     /// Flags of an interface by its index.
     interfaces: BTreeMap<u32, u32>,
     addresses: Vec<Assigned>,
@@ -64,12 +55,11 @@ impl Carriers {
     /// # Errors
     /// If the kernel refuses the sockets.
     pub fn follow() -> io::Result<Self> {
-        let socket =
-            |flags| socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC | flags, None);
-        let notifications = socket(SocketFlags::NONBLOCK)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let notifications = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&notifications, &SocketAddrNetlink::new(0, GROUPS))?;
-        let requests = socket(SocketFlags::empty())?;
-        let mut new = Self { notifications, requests, interfaces: BTreeMap::new(), addresses: Vec::new() };
+        let lists = Lists::open(None)?;
+        let mut new = Self { notifications, lists, interfaces: BTreeMap::new(), addresses: Vec::new() };
         new.read()?;
         Ok(new)
     }
@@ -124,60 +114,24 @@ impl Carriers {
     }
 
     fn read(&mut self) -> io::Result<()> {
-        let mut interfaces = BTreeMap::new();
-        self.list((GET_LINK, LINK_BYTES), LINK, |body| {
-            if let (Some(index), Some(flags)) = (word(body, 4), word(body, 8)) {
-                interfaces.insert(index, flags);
-            }
-        })?;
-        let mut addresses = Vec::new();
-        self.list((GET_ADDRESS, ADDRESS_BYTES), ADDRESS, |body| addresses.extend(assigned(body)))?;
-        (self.interfaces, self.addresses) = (interfaces, addresses);
+        let interface = |body: &[u8]| Some((word(body, 4)?, word(body, 8)?));
+        let interfaces = self.lists.read((GET_LINK, &[0; LINK_BYTES]), LINK, interface)?;
+        self.addresses = self.lists.read((GET_ADDRESS, &[0; ADDRESS_BYTES]), ADDRESS, assigned)?;
+        self.interfaces = interfaces.into_iter().collect();
         Ok(())
-    }
-
-    /// Calls `each` with the body of every message of this kind in the answer to a request for a list.
-    fn list(&self, (request, len): (u16, usize), kind: u16, mut each: impl FnMut(&[u8])) -> io::Result<()> {
-        let mut message = vec![0; HEADER_BYTES + len];
-        message[..4].copy_from_slice(&((HEADER_BYTES + len) as u32).to_ne_bytes());
-        message[4..6].copy_from_slice(&request.to_ne_bytes());
-        message[6..8].copy_from_slice(&DUMP.to_ne_bytes());
-        send(&self.requests, &message, SendFlags::empty())?;
-        let mut buffer = vec![0; REPLY_BUFFER_BYTES];
-        loop {
-            let (received, _) = recv(&self.requests, buffer.as_mut_slice(), RecvFlags::empty())?;
-            let mut rest = &buffer[..received];
-            while let Some(len) = word(rest, 0).map(|len| len as usize)
-                && (HEADER_BYTES..=rest.len()).contains(&len)
-            {
-                match half(rest, 4) {
-                    Some(DONE) => return Ok(()),
-                    Some(ERROR) => {
-                        return Err(io::Error::other("the kernel refused a list of its interfaces"));
-                    }
-                    Some(found) if found == kind => each(&rest[HEADER_BYTES..len]),
-                    _ => {}
-                }
-                rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
-            }
-        }
     }
 }
 
 /// The address of a message.
 fn assigned(body: &[u8]) -> Option<Assigned> {
     let (prefix, interface) = (*body.get(1)?, word(body, 4)?);
-    let (mut address, mut rest) = (None, body.get(ADDRESS_BYTES..)?);
-    while let Some(len) = half(rest, 0).map(usize::from)
-        && (4..=rest.len()).contains(&len)
-    {
-        let value = ip(&rest[4..len]);
-        match half(rest, 2) {
-            Some(IFA_LOCAL) => address = value,
-            Some(IFA_ADDRESS) => address = address.or(value),
+    let mut address = None;
+    for (kind, value) in attributes(body.get(ADDRESS_BYTES..)?) {
+        match kind {
+            IFA_LOCAL => address = ip(value),
+            IFA_ADDRESS => address = address.or_else(|| ip(value)),
             _ => {}
         }
-        rest = rest.get(len.next_multiple_of(4)..).unwrap_or_default();
     }
     Some(Assigned { address: address?, prefix, interface })
 }
@@ -185,14 +139,6 @@ fn assigned(body: &[u8]) -> Option<Assigned> {
 fn ip(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = || <[u8; 4]>::try_from(bytes).ok().map(|bytes| Ipv4Addr::from(bytes).into());
     v4().or_else(|| <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).into()))
-}
-
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    bytes.get(at..)?.first_chunk().copied().map(u32::from_ne_bytes)
-}
-
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
-    bytes.get(at..)?.first_chunk().copied().map(u16::from_ne_bytes)
 }
 
 #[cfg(test)]

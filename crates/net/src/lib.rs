@@ -105,6 +105,7 @@ pub mod layout;
 mod machine;
 pub mod meter;
 mod namespace;
+mod netlink;
 mod network;
 mod secrets;
 mod stack;

@@ -1,22 +1,13 @@
 //! The kernel's state of TCP connections and Multipath TCP subflows, from `sock_diag(7)`.
 
+use crate::netlink::{Lists, attributes};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use rustix::net::netlink::{self, SocketAddrNetlink};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, netlink};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 
 /// Message type of requests and replies (`SOCK_DIAG_BY_FAMILY`).
 const BY_FAMILY: u16 = 20;
-/// The last message of a reply (`NLMSG_DONE`).
-const DONE: u16 = 3;
-/// An error message of the kernel (`NLMSG_ERROR`).
-const ERROR: u16 = 2;
-/// `NLM_F_REQUEST | NLM_F_DUMP`.
-const DUMP: u16 = 0x301;
-/// Length of `struct nlmsghdr`.
-const HEADER_BYTES: usize = 16;
 /// Length of `struct inet_diag_req_v2`.
 const REQUEST_BYTES: usize = 56;
 /// Length of `struct inet_diag_msg`.
@@ -34,9 +25,6 @@ const MPTCP: u32 = 262;
 /// The requested states: those of established connections.
 const STATES: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 const ESTABLISHED: u8 = 1;
-
-/// Size of the buffer for a reply; the kernel uses at most this.
-const REPLY_BUFFER_BYTES: usize = 1 << 15;
 
 /// A socket of the kernel.
 #[derive(Clone, Debug)]
@@ -215,9 +203,8 @@ const TCP_INFO: &[(&str, usize, usize)] = &[
 
 /// Queries the kernel for the sockets in the network namespace of the thread that opened this.
 pub struct Diagnostics {
-    socket: OwnedFd,
+    lists: Lists,
     family: u8,
-    room: Vec<u8>,
 }
 
 impl Diagnostics {
@@ -227,15 +214,8 @@ impl Diagnostics {
     ///
     /// If the kernel has no socket diagnostics.
     pub fn open(ipv6: bool) -> io::Result<Self> {
-        let socket = rustix::net::socket_with(
-            AddressFamily::NETLINK,
-            SocketType::RAW,
-            SocketFlags::CLOEXEC,
-            Some(netlink::SOCK_DIAG),
-        )?;
-        rustix::net::connect(&socket, &SocketAddrNetlink::new(0, 0))?;
         let family = if ipv6 { AddressFamily::INET6 } else { AddressFamily::INET };
-        Ok(Self { socket, family: family.as_raw() as u8, room: vec![0; REPLY_BUFFER_BYTES] })
+        Ok(Self { lists: Lists::open(Some(netlink::SOCK_DIAG))?, family: family.as_raw() as u8 })
     }
 
     /// All established TCP connections and subflows.
@@ -243,8 +223,7 @@ impl Diagnostics {
     /// # Errors
     /// If the kernel refuses.
     pub fn tcp(&mut self) -> io::Result<Vec<Socket>> {
-        let request = self.request(TCP, &[]);
-        self.dump(&request)
+        self.list(TCP, &[])
     }
 
     /// All established Multipath TCP connections.
@@ -256,63 +235,21 @@ impl Diagnostics {
         attribute.extend_from_slice(&8_u16.to_ne_bytes());
         attribute.extend_from_slice(&REQUEST_PROTOCOL.to_ne_bytes());
         attribute.extend_from_slice(&MPTCP.to_ne_bytes());
-        let request = self.request(RAW, &attribute);
-        self.dump(&request)
+        self.list(RAW, &attribute)
     }
 
-    fn request(&self, protocol: u8, attributes: &[u8]) -> Vec<u8> {
-        let len = HEADER_BYTES + REQUEST_BYTES + attributes.len();
-        let mut request = Vec::with_capacity(len);
-        request.extend_from_slice(&(len as u32).to_ne_bytes());
-        request.extend_from_slice(&BY_FAMILY.to_ne_bytes());
-        request.extend_from_slice(&DUMP.to_ne_bytes());
-        request.extend_from_slice(&[0; 8]);
-        request.extend_from_slice(&[self.family, protocol, INFO_BIT, 0]);
+    fn list(&mut self, protocol: u8, attributes: &[u8]) -> io::Result<Vec<Socket>> {
+        let mut request = vec![self.family, protocol, INFO_BIT, 0];
         request.extend_from_slice(&STATES.to_ne_bytes());
-        request.resize(HEADER_BYTES + REQUEST_BYTES, 0);
+        request.resize(REQUEST_BYTES, 0);
         request.extend_from_slice(attributes);
-        request
+        self.lists.read((BY_FAMILY, &request), BY_FAMILY, socket)
     }
-
-    fn dump(&mut self, request: &[u8]) -> io::Result<Vec<Socket>> {
-        rustix::net::send(&self.socket, request, SendFlags::empty())?;
-        let mut found = Vec::new();
-        loop {
-            let (len, _) = rustix::net::recv(&self.socket, self.room.as_mut_slice(), RecvFlags::empty())?;
-            if !parse(&self.room[..len], &mut found)? {
-                return Ok(found);
-            }
-        }
-    }
-}
-
-/// Reads the messages of a reply; returns whether more follow.
-fn parse(mut bytes: &[u8], found: &mut Vec<Socket>) -> io::Result<bool> {
-    while let Some((header, _)) = bytes.split_first_chunk::<HEADER_BYTES>() {
-        let len = u32::from_ne_bytes([header[0], header[1], header[2], header[3]]) as usize;
-        let Some(message) = bytes.get(HEADER_BYTES..len.max(HEADER_BYTES)) else { break };
-        match u16::from_ne_bytes([header[4], header[5]]) {
-            DONE => return Ok(false),
-            ERROR => {
-                let code = message.first_chunk().map_or(0, |code| i32::from_ne_bytes(*code));
-                return Err(io::Error::from_raw_os_error(-code));
-            }
-            BY_FAMILY => found.extend(socket(message)),
-            _ => {}
-        }
-        bytes = bytes.get(aligned(len)..).unwrap_or_default();
-    }
-    Ok(true)
-}
-
-/// Lengths are rounded up to four bytes.
-const fn aligned(len: usize) -> usize {
-    (len + 3) & !3
 }
 
 /// The socket of a message, if it contains information about its state.
 fn socket(message: &[u8]) -> Option<Socket> {
-    let (head, mut attributes) = message.split_at_checked(MESSAGE_BYTES)?;
+    let (head, rest) = message.split_at_checked(MESSAGE_BYTES)?;
     let end = |port: usize, address: usize| {
         let octets: [u8; 16] = core::array::from_fn(|at| head[address + at]);
         let address: IpAddr = if i32::from(head[0]) == i32::from(AddressFamily::INET.as_raw()) {
@@ -322,18 +259,11 @@ fn socket(message: &[u8]) -> Option<Socket> {
         };
         SocketAddr::new(address, u16::from_be_bytes([head[port], head[port + 1]]))
     };
-    while let Some(&[low, high, kind, above, ..]) = attributes.first_chunk::<4>() {
-        let len = usize::from(u16::from_ne_bytes([low, high]));
-        if u16::from_ne_bytes([kind, above]) == INFO {
-            let info = attributes.get(4..len)?.to_vec();
-            return Some(Socket {
-                local: end(4, 8),
-                remote: end(6, 24),
-                established: head[1] == ESTABLISHED,
-                info,
-            });
-        }
-        attributes = attributes.get(aligned(len.max(4))..)?;
-    }
-    None
+    let (_, info) = attributes(rest).find(|(kind, _)| *kind == INFO)?;
+    Some(Socket {
+        local: end(4, 8),
+        remote: end(6, 24),
+        established: head[1] == ESTABLISHED,
+        info: info.to_vec(),
+    })
 }
