@@ -48,8 +48,17 @@ impl Channel {
         each!(self, connection => connection.ended().await)
     }
 
+    /// Counters of the data: messages that end a direction are left out.
     pub async fn report(&self) -> Result<Report, Error> {
-        each!(self, connection => connection.report().await)
+        let mut report = each!(self, connection => connection.report().await)?;
+        if let Self::Association(stream) = self {
+            let end = stream.end_bytes();
+            report.written -= end.written;
+            report.delivered -= end.delivered;
+            // The end is the last message, so data waits before it.
+            report.send_buffer = report.send_buffer.saturating_sub(end.written);
+        }
+        Ok(report)
     }
 
     /// Waits for the end after both directions have ended: whether everything was delivered.

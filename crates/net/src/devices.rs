@@ -87,9 +87,6 @@ impl Devices {
     /// If the machine refuses one of them.
     pub fn open(&self) -> Result<Network, DevicesError> {
         let mut network = Network::new(Clock::new());
-        if let Some(file) = &self.pcap {
-            capture(&mut network, file).map_err(|error| DevicesError::Capture(file.clone(), error))?;
-        }
         let mtu = u32::from(self.mtu);
         for tun in &self.tuns {
             let device = Tun::new(&tun.name, tun.kernel, self.mtu).map_err(|error| {
@@ -114,6 +111,10 @@ impl Devices {
                 DevicesError::Refused(format!("cannot use UDP at {local}: {error}{remedy}"))
             })?;
             network.add(device, &[Address::new(ip, mtu)]);
+        }
+        // An existing file is emptied last, so that a refused device keeps it.
+        if let Some(file) = &self.pcap {
+            capture(&mut network, file).map_err(|error| DevicesError::Capture(file.clone(), error))?;
         }
         Ok(network)
     }
@@ -141,6 +142,18 @@ mod tests {
         ] {
             assert_eq!(Interface::parse(name, kernel, own), None, "{name} {kernel} {own}");
         }
+    }
+
+    #[test]
+    fn refused_device_keeps_an_earlier_capture() {
+        let file = std::env::temp_dir().join(format!("anabranch-devices-{}", std::process::id()));
+        std::fs::write(&file, "earlier").expect("the folder for temporary files takes one");
+        // RFC 5737: no machine has this address.
+        let udp = vec![[192, 0, 2, 77].into()];
+        let devices = Devices { udp, pcap: Some(file.clone()), ..Devices::default() };
+        assert!(matches!(devices.open().map(|_| ()), Err(DevicesError::Refused(_))));
+        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "earlier");
+        std::fs::remove_file(file).expect("ours");
     }
 
     #[test]

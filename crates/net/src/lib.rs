@@ -123,8 +123,8 @@ pub use namespace::Namespace;
 pub use network::Network;
 pub use secrets::secrets;
 pub use stack::{
-    Association, AssociationStream, ConnectionReport, Error, Listener, Message, Queue, Received, Stack, Stop,
-    Stopped, Stream, WriteEnd,
+    Association, AssociationStream, ConnectionReport, EndBytes, Error, Listener, Message, Queue, Received,
+    Stack, Stop, Stopped, Stream, WriteEnd,
 };
 pub use tun::Tun;
 pub use udp::Udp;

@@ -8,17 +8,22 @@ use crate::session::{Ending, Session};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::fs::File;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
 /// Longest head of a request, bytes, and the maximum number of its fields.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 const MAX_FIELDS: usize = 64;
+/// Time for the whole head of a request, and for the client's end of the connection after the server's.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// File of a folder.
 const INDEX: &str = "index.html";
 
 /// The request's method and path.
+#[derive(Debug)]
 struct Request {
     is_head: bool,
     path: String,
@@ -77,7 +82,7 @@ async fn client(session: &Session, channel: &mut Channel, folder: &Path) -> Endi
         // An idle connection has nothing to lose when a signal arrives.
         let head = tokio::select! {
             () = session.interrupted() => None,
-            head = read_head(channel, &mut unread) => head.map_err(failed)?,
+            head = next_head(channel, &mut unread) => head.map_err(failed)?,
         };
         let Some(request) = head else { break };
         let keeps_open = request.as_ref().is_ok_and(|request| request.keeps_open);
@@ -87,12 +92,24 @@ async fn client(session: &Session, channel: &mut Channel, folder: &Path) -> Endi
         }
     }
     channel.shutdown().await.map_err(failed)?;
-    with_grace(session, channel.closed()).await?.map_err(failed)
+    let closed = tokio::time::timeout(CLOSE_TIMEOUT, channel.closed());
+    match with_grace(session, closed).await? {
+        Ok(closed) => closed.map_err(failed),
+        Err(_) => Err(Error::Refused("the client kept the connection open".to_owned())),
+    }
+}
+
+/// The head of the next request; `None` at the end, or if the client sends no whole head in time.
+async fn next_head(
+    client: &mut (impl AsyncRead + Unpin),
+    unread: &mut Vec<u8>,
+) -> io::Result<Option<Result<Request, Refusal>>> {
+    tokio::time::timeout(REQUEST_TIMEOUT, read_head(client, unread)).await.unwrap_or(Ok(None))
 }
 
 /// Reads the head of the next request; `None` at the end. `unread` has the bytes behind the previous head.
 async fn read_head(
-    channel: &mut Channel,
+    client: &mut (impl AsyncRead + Unpin),
     unread: &mut Vec<u8>,
 ) -> io::Result<Option<Result<Request, Refusal>>> {
     loop {
@@ -105,7 +122,7 @@ async fn read_head(
             Ok(None) => {}
             Err(refusal) => return Ok(Some(Err(refusal))),
         }
-        if channel.read_buf(unread).await? == 0 {
+        if client.read_buf(unread).await? == 0 {
             return Ok((!unread.is_empty()).then_some(Err(BAD_REQUEST)));
         }
     }
@@ -235,6 +252,18 @@ mod tests {
             let (request, _) = parse(closing.as_bytes()).expect("valid").expect("complete");
             assert!(request.is_head && !request.keeps_open);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn idle_and_slow_clients_are_given_up() {
+        let (mut client, mut server) = tokio::io::duplex(1 << 10);
+        let mut unread = Vec::new();
+        client.write_all(b"GET /a HTTP/1.1\r\n\r\nGET /b HTT").await.expect("there is room");
+        let head = next_head(&mut server, &mut unread).await.expect("no error");
+        assert!(head.is_some_and(|head| head.is_ok_and(|request| request.path == "/a")));
+        let begun = tokio::time::Instant::now();
+        assert!(next_head(&mut server, &mut unread).await.expect("no error").is_none());
+        assert_eq!(begun.elapsed().as_secs(), REQUEST_TIMEOUT.as_secs());
     }
 
     #[test]

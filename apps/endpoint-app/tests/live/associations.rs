@@ -2,7 +2,8 @@
 
 use super::program::{Folder, PROGRAM, Program, hash_of, used_paths};
 use rustix::process::Signal;
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
 
 /// Addresses of the first program's UDP paths.
 const HERE: &str = "--udp 127.115.1.1 --udp 127.115.1.2";
@@ -21,6 +22,27 @@ fn file_goes_over_two_paths_by_cmt_sctp() {
     assert_eq!((sender.status(), receiver.status()), (0, 0), "{ended}");
     assert_eq!(hash_of(&received), hash_of(&sent));
     assert_eq!(used_paths(&ended, "sent_bytes", 500_000), 2, "{ended}");
+}
+
+#[test]
+fn messages_that_end_a_direction_are_not_counted() {
+    let start = |arguments: &str| {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments.split(' ')).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().expect("the program was built")
+    };
+    let line_with = |program: &mut Child, text: &str| {
+        let lines = BufReader::new(program.stderr.as_mut().expect("piped")).lines();
+        lines.map_while(Result::ok).find(|line| line.contains(text))
+    };
+    let mut server = start("listen 7 --udp 127.115.7.2 --protocol sctp");
+    assert!(line_with(&mut server, "listening on port 7").is_some());
+    let mut client = start("connect 127.115.7.2:7 --udp 127.115.7.1 --protocol sctp");
+    for end in [&mut client, &mut server] {
+        let ended = line_with(end, "connection ended").expect("it ends");
+        assert!(ended.ends_with("(whole): 0 bytes sent and acknowledged, 0 bytes received"), "{ended}");
+        assert!(end.wait().expect("ours").success());
+    }
 }
 
 #[test]

@@ -13,6 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
 /// Payload protocol identifier of the message that ends a direction: `AnEn` in ASCII.
 const END_PPID: u32 = 0x416e_456e;
+/// Its content: SCTP has no empty messages.
+const END_MESSAGE: [u8; 1] = [0];
 
 /// The end of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +37,37 @@ pub struct AssociationStream {
     read: usize,
     sent_end: bool,
     received_end: bool,
+    /// Bytes of the messages that end the directions.
+    end_bytes: EndBytes,
+}
+
+/// Bytes of messages that carry no data of the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndBytes {
+    /// Written to the association.
+    pub written: u64,
+    /// Delivered by the association.
+    pub delivered: u64,
 }
 
 impl AssociationStream {
     /// A stream over this association.
     pub const fn new(association: Association, end: WriteEnd) -> Self {
-        Self { association, end, unread: Vec::new(), read: 0, sent_end: false, received_end: false }
+        let end_bytes = EndBytes { written: 0, delivered: 0 };
+        Self {
+            association,
+            end,
+            unread: Vec::new(),
+            read: 0,
+            sent_end: false,
+            received_end: false,
+            end_bytes,
+        }
+    }
+
+    /// The bytes that reports of the association count beside those of the stream.
+    pub const fn end_bytes(&self) -> EndBytes {
+        self.end_bytes
     }
 
     /// The association.
@@ -80,7 +107,8 @@ impl AsyncRead for AssociationStream {
                 Poll::Ready(Ok(Some(Received { bytes, ppid, .. }))) if ppid != END_PPID => {
                     (self.unread, self.read) = (bytes, 0);
                 }
-                Poll::Ready(Ok(_)) => {
+                Poll::Ready(Ok(end)) => {
+                    self.end_bytes.delivered = end.map_or(0, |end| end.bytes.len() as u64);
                     self.received_end = true;
                     self.close_if_over();
                 }
@@ -118,12 +146,12 @@ impl AsyncWrite for AssociationStream {
             return Poll::Ready(Ok(()));
         }
         if self.end == WriteEnd::Message {
-            match self.poll_message(context, END_PPID, &[0]) {
+            match self.poll_message(context, END_PPID, &END_MESSAGE) {
                 Poll::Pending => return Poll::Pending,
                 // A peer that is no such stream has closed the association.
                 Poll::Ready(Err(_)) if self.received_end => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
-                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Ok(())) => self.end_bytes.written = END_MESSAGE.len() as u64,
             }
         } else {
             self.association.close();

@@ -15,7 +15,7 @@ mod thread;
 mod wakers;
 
 pub use association::{Association, Message};
-pub use bytes::{AssociationStream, WriteEnd};
+pub use bytes::{AssociationStream, EndBytes, WriteEnd};
 pub use command::{Stop, Stopped};
 pub use error::Error;
 pub use listener::Listener;
