@@ -40,7 +40,7 @@ impl Lists {
         Ok(Self { socket, buffer: vec![0; REPLY_BUFFER_BYTES] })
     }
 
-    /// What `item` makes of the bodies of the messages of type `reply` in the answer to `request`.
+    /// The items that `item` decodes from the bodies of the messages of type `reply` in the answer to `request`.
     ///
     /// A list that changes while the kernel writes it is read again. After ten attempts the last one counts: the kernel
     /// notifies of changes.

@@ -65,7 +65,7 @@ impl AssociationStream {
         }
     }
 
-    /// The bytes that reports of the association count beside those of the stream.
+    /// The bytes that reports of the association count in addition to those of the stream.
     pub const fn end_bytes(&self) -> EndBytes {
         self.end_bytes
     }
