@@ -1,6 +1,7 @@
 """Settings for all tests.
 
-Interrupts have their usual effect. Hypothesis examples have no deadline, because a slow machine must not fail a test.
+SIGINT interrupts the tests even if the shell that started them ignores it. Hypothesis examples have no deadline: a slow
+machine must not fail a test.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def test_bad_link_is_refused(text: str, message: str) -> None:
         ((), "there are no links"),
         (("--link", "dsl:16Mbit"), "lacks its round-trip time"),
         (("--link", "a:1Mbit,1ms", "--link", "a:1Mbit,1ms"), "two links have the name"),
-        (("net.toml", "--upload"), "leave --link, --workload and --upload away"),
+        (("net.toml", "--upload"), "omit --link, --workload and --upload"),
     ],
 )
 def test_bad_input_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:

@@ -165,7 +165,7 @@ def test_slow_way_back_is_named_at_both_ends(tmp_path: Path, end: str) -> None:
     assert shown in first.sentence
 
 
-def test_full_window_is_a_cause_where_duplicates_fill_links(tmp_path: Path) -> None:
+def test_receive_buffer_is_named_with_reinjections(tmp_path: Path) -> None:
     _, captures = simulated(tmp_path, "flow.F.receive_buffer=200 kB", ends=("server",))
     document = json.loads(json.dumps(captures.document))
     connection = document["connections"][0]

@@ -136,7 +136,7 @@ MISTAKES = [
     ("path-srtt(F7/a)", 'there is no "F7"'),
     ("goodput(paths)", '"goodput" has values of flows, not of paths'),
     ("goodput", '"goodput" needs subjects: goodput(flows), or one of them'),
-    ("jain(F0)", '"jain" has one value per run: leave "(F0)" away'),
+    ("jain(F0)", '"jain" has one value per run: omit "(F0)"'),
     ("goodput(F0) + path-srtt(F0/a)", "adds or compares Mbit/s and ms"),
     ("goodput(F0) < path-timeouts(F0/a)", "adds or compares Mbit/s and a number without a unit"),
     ("sum(goodput(F0), drops(links))", '"sum" combines Mbit/s and packets'),

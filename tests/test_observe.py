@@ -140,8 +140,8 @@ def test_boxes_of_round_trips_show_the_quartiles() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--routes", "no observation has a route to its end; leave --routes away"),
-        ("--plot=rtt.png", "no observation has a round-trip time; leave --plot away"),
+        ("--routes", "no observation has a route to its end; omit --routes"),
+        ("--plot=rtt.png", "no observation has a round-trip time; omit --plot"),
         ("--plot=rtt.jpg", "must end in .png, .svg or .pdf"),
     ],
 )

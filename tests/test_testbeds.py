@@ -94,7 +94,7 @@ def of_testbeds() -> set[str]:
 def test_ended_testbed_leaves_no_traces(scenario: str) -> None:
     mark = f"mark-{os.getpid()}"
     sleeper = ("sh", "-c", f"sleep 60; : {mark}")
-    # The lock file and its folder exist from the first testbed on.
+    # The first testbed creates the lock file and its folder, which stay.
     assert anabranch("emulate", scenario, "--", "true").returncode == 0
     before = traces(mark)
     moments = random.Random(7)

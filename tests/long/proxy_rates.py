@@ -1,8 +1,8 @@
 """Compares the rates of proxies over loopback, one after another in each round.
 
 `python tests/long/proxy_rates.py ROUNDS SECONDS NAME=PROGRAM…` runs `socks` and `reverse` of each program
-`anabranch-proxy`, and HAProxy if it is installed, with the same buffer of 128 KiB. Prints the medians by the clock and
-by a second of processor time. The second does not depend on other programs, which take their share of the clock.
+`anabranch-proxy`, and HAProxy if it is installed, with the same buffer of 128 KiB. Prints the median
+rates per second of wall-clock time and per second of processor time. The latter does not depend on other programs.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// The interface of these texts: its name, `ADDRESS/PREFIX` of the kernel, and the own address. `None` if a text is
-    /// wrong or they do not fit each other.
+    /// Parses a TUN interface: its name, the kernel's `ADDRESS/PREFIX`, and the address of this stack. `None` if one is
+    /// invalid, or if the two addresses are equal or of different families.
     pub fn parse(name: &str, kernel: &str, own: &str) -> Option<Self> {
         let (kernel, prefix) = kernel.split_once('/')?;
         let kernel: IpAddr = kernel.parse().ok()?;

@@ -24,8 +24,9 @@ pub trait Application {
     /// until it returns false, that is, until it did nothing.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 
-    /// Whether the connection may be removed after the calls that follow [`Event::Closed`]. An application that has not
-    /// read everything returns false, and the engine asks again after its next turn.
+    /// Whether the engine may remove the connection. It asks after [`Event::Closed`] and the calls of
+    /// [`turn`](Self::turn) that follow. While data is unread this returns false, and the engine asks again after the next
+    /// `turn`.
     fn is_done(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! The table of keys for the completion of editors, as JSON.
+//! The table of keys as JSON, for completion in editors.
 
 use super::choices;
 use super::keys::{Default, Key, Kind, Section, Shape};

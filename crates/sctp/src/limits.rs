@@ -139,8 +139,9 @@ pub(super) struct Forwarding {
     pub heard: bool,
     /// True if the FORWARD TSN must be retransmitted.
     pub again: bool,
-    /// Time at which it is retransmitted without an answer, and the path on which it was sent.
+    /// Time at which the FORWARD TSN is retransmitted if no answer arrives.
     pub due: Option<Time>,
+    /// Index of the path on which it was last sent.
     pub at: usize,
     /// The last TSNs before resets of outgoing streams, if not acknowledged yet.
     resets: VecDeque<u64>,

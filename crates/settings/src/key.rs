@@ -20,7 +20,7 @@ pub struct Key {
     pub text: &'static str,
     /// The protocols whose flows have it.
     pub protocols: Protocols,
-    /// The value of `true` where another type than a flag is meant; the default if there is none.
+    /// For a key that is not a flag: the value for which `true` stands. `true` stands for the default if this is `None`.
     pub on: Option<Value>,
     /// Description of the default where the default is no value.
     pub absent: Option<&'static str>,

@@ -105,7 +105,7 @@ def scenario_of(texts: Sequence[str], *, is_upload: bool, on_linux: bool, worklo
             raise InputError(f'two links have the name "{name}"; give each its own')
     is_web = workload == "web"
     if is_web and is_upload:
-        raise InputError("web pages are downloaded; leave --upload away, or use another --workload")
+        raise InputError("web pages are downloaded; omit --upload, or use another --workload")
     ends = ("home", "server") if is_upload or is_web else ("server", "home")
     flow = {"name": FLOW, "from": ends[0], "to": ends[1], "protocol": "mptcp"}
     if on_linux:

@@ -76,7 +76,7 @@ def advise(
     if scenario is None and not links:
         raise InputError("there are no links; give a scenario file or --link for each link")
     if scenario is not None and (links or upload or workload):
-        raise InputError("a scenario file has its own links and flows; leave --link, --workload and --upload away")
+        raise InputError("a scenario file has its own links and flows; omit --link, --workload and --upload")
     if scenario is None:
         chosen = scenario_of(links, is_upload=upload, on_linux=may == "linux", workload=workload or "bulk")
     else:

@@ -113,7 +113,7 @@ def explain(
         from anabranch.plot.style import format_of_suffix
 
         if no_run:
-            raise InputError("--plot draws measured gains, but --no-run measures none; leave one of them away")
+            raise InputError("--plot draws measured gains, but --no-run measures none; omit one of them")
         format_of_suffix(Path(plot))
     options = Options(flow, aim, seed, reps, jobs, time_limit, not no_run)
     explanation = _explained(source, settings, options, allow_paths=allow_paths)
@@ -131,7 +131,7 @@ def _check_only_for_scenarios(context: click.Context) -> None:
     """Refuse options that mean runs."""
     for name, option in _ONLY_FOR_SCENARIOS.items():
         if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise InputError(f"{option} is for scenarios, but a capture cannot be run again; leave {option} away")
+            raise InputError(f"{option} is for scenarios, but a capture cannot be run again; omit {option}")
 
 
 def _explain_captures(sources: tuple[str, ...], number: str | None, plot: str | None, *, as_json: bool) -> None:
@@ -169,7 +169,7 @@ def _explained(source: str, settings: tuple[str, ...], options: Options, *, allo
         from anabranch.documents import read_documents
 
         if settings:
-            raise InputError("--set changes scenarios, but this is a result; leave --set away", source)
+            raise InputError("--set changes scenarios, but this is a result; omit --set", source)
         first, *others = read_documents(Path(source))
         if others:
             raise InputError(f"contains {len(others) + 1} results; explain needs exactly one", source)

@@ -31,7 +31,7 @@ def lab(scenario: str | None, seed: int | None, file: str | None, port: int, no_
     if scenario is None and seed is not None:
         raise InputError("--seed needs a SCENARIO: the lessons of the page have their own seeds")
     if file is not None and (port or no_browser):
-        raise InputError("--export starts no server; leave --port and --no-browser away")
+        raise InputError("--export starts no server; omit --port and --no-browser")
     html = page(_text(scenario), seed, "standard input" if scenario == "-" else str(scenario))
     if file is not None:
         write_output(Path(file), html)

@@ -176,7 +176,7 @@ def report(file: str, as_json: bool, with_routes: bool, plot: str | None) -> Non
     observations = read(file)
     summaries = summarise(observations)
     if with_routes and not any(one.routes for one in summaries):
-        raise InputError("no observation has a route to its end; leave --routes away", file)
+        raise InputError("no observation has a route to its end; omit --routes", file)
     if plot is not None:
         _draw(observations, file, plot)
     if as_json:
@@ -203,7 +203,7 @@ def _draw(observations: list[Observation], file: str, plot: str) -> None:
     }
     measured = {label: values for label, values in found.items() if values}
     if not measured:
-        raise InputError("no observation has a round-trip time; leave --plot away", file)
+        raise InputError("no observation has a round-trip time; omit --plot", file)
     save_as(draw(measured, f"Observed {span(observations)}"), Path(plot))
 
 

@@ -230,7 +230,7 @@ def _page(page: str | None, plan: Plan) -> Path | None:
 def _place(place: str, world: World) -> str:
     """Where the workers are, if runs of a world can be there."""
     if place and world != "sim":
-        raise InputError(f"runs in the world {world} are those of this machine; leave --on away")
+        raise InputError(f"runs in the world {world} are those of this machine; omit --on")
     if place:
         from anabranch.study.pool import check_place
 
@@ -243,7 +243,7 @@ def _limits(timeout_s: float | None, megabytes: float | None, place: str) -> Lim
     from anabranch.study.local import Limits
 
     if place and (timeout_s is not None or megabytes is not None):
-        raise InputError("--run-timeout and --run-memory need worker processes of this machine; leave --on away")
+        raise InputError("--run-timeout and --run-memory need worker processes of this machine; omit --on")
     return Limits(timeout_s, None if megabytes is None else int(megabytes * 1e6))
 
 

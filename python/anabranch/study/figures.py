@@ -70,7 +70,8 @@ class Kind(ABC):
     """Whether it draws traces of single runs in place of a metric."""
 
     subjects_of: ClassVar[str] = "goodput"
-    """A metric whose subjects a figure over time can name."""
+    """For a figure over time: the metric whose subjects are the valid values of `subjects`, such as the flows of
+    "goodput"."""
 
     @abstractmethod
     def draw(self, figure: Figure, analysis: Any, traces: Any) -> Canvas | None:
@@ -143,7 +144,7 @@ class Figure:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Values of the keys that only its kind has."""
     is_implied: bool = False
-    """Whether the file names no series, and the only parameter that nothing else shows became it."""
+    """Whether `series` was chosen automatically: the file sets none, and the figure shows all parameters but one."""
 
     @property
     def window(self) -> tuple[float, float]:

@@ -140,7 +140,7 @@ class MetricKeys(Keys):
 
 
 Metrics = dict[str, str | MetricKeys]
-"""The table [metric]: own metrics by name, and `default`."""
+"""The table [metric]: the metrics that the study defines, by name. The text `default` names the study's main metric."""
 
 
 class GroupKeys(Keys):

@@ -235,7 +235,7 @@ class _Resolver:
         unit = unit_of(metric.unit)
         if metric.level == "run":
             if argument:
-                raise ExpressionError(f'"{name}" has one value per run: leave "({argument})" away')
+                raise ExpressionError(f'"{name}" has one value per run: omit "({argument})"')
             return name, Operand(Kind("", unit), _one(name, ""))
         if not argument:
             raise ExpressionError(f'"{name}" needs subjects: {name}({metric.level}s), or one of them')

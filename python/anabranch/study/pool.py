@@ -36,7 +36,7 @@ def check_place(place: str) -> None:
         if importlib.util.find_spec(package) is None:
             raise InputError(
                 f'--on {place} needs the package {package}, which is not installed; install "anabranch[cluster]", or '
-                "leave --on away to use processes of this machine"
+                "omit --on to use processes of this machine"
             )
     if place == "slurm" and shutil.which("sbatch") is None:
         raise InputError("--on slurm needs sbatch, which is not here; run the command on a machine that submits jobs")

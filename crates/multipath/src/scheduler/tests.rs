@@ -175,7 +175,8 @@ fn ecf_waits_if_fastest_path_completes_first() {
     assert_eq!(choice(&mut *ecf(), &offer(100_000), &paths), 1);
 
     let paths = [filled(path(0, 10_000, 20)), path(1, 10_000, 100)];
-    // (1 + 4.5) * 20 ms is more than 100 ms, but less than 125 ms once it waits.
+    // (1 + 4.5) * 20 ms = 110 ms. The slow path is used above 100 ms, or above 125 ms if ECF already waits (its
+    // hysteresis of 1/4).
     assert_eq!(choice(&mut *ecf(), &offer(45_000), &paths), 1);
     let mut waiting = ecf();
     assert_eq!(choice(&mut *waiting, &offer(10_000), &paths), -1);

@@ -217,7 +217,7 @@ fn generated_vectors_match_the_controls() {
         let (file, line) = (file.display(), differs.map_or(0, |line| line + 1));
         assert!(
             same,
-            "{file} (line {line}) differs from the control; run `make generate` if the change is intended"
+            "{file} (line {line}) differs from the events of the congestion control; run `make generate` if the change is intended"
         );
     }
 }

@@ -136,7 +136,7 @@ impl Emulator {
             let link = &scenario.links[interface.link()];
             let model = [&link.forward, &link.reverse][interface.end()];
             let open = |offloads| Port::open(namespace, device, model.mtu as u16, offloads);
-            // A kernel without offloads has none at any interface.
+            // If the kernel lacks offloads, the first port already fails; it and all others are opened without them.
             let port = match open(offloads) {
                 Err(_) if ports.is_empty() => {
                     offloads = false;

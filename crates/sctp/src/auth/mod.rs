@@ -120,7 +120,8 @@ impl Authentication {
         Some(Self { secret, algorithm, required: peer.required(), expected: own.required() })
     }
 
-    /// Bytes by which packets are longer if the peer wants more authenticated than changes of addresses, which come alone.
+    /// Bytes to reserve for an AUTH chunk in each packet, 0 if the peer requires it for ASCONF and ASCONF-ACK only: those are
+    /// not bundled with data.
     pub fn overhead(&self) -> u32 {
         let more = self.required.iter().any(|kind| !ADDRESS_CHANGES.contains(kind));
         if more { padded(Auth::HEADER_LEN + self.algorithm.code_len().unwrap_or(0)) } else { 0 }

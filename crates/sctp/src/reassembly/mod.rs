@@ -55,7 +55,8 @@ struct Run {
     stream: u16,
     message: u32,
     unordered: bool,
-    /// The data before this run has been delivered. The run may be empty: then the rest of its message starts here.
+    /// True if the part of the message before this run has been delivered. Then the run may be empty, and only marks where
+    /// the rest of the message starts.
     begun: bool,
 }
 
