@@ -14,7 +14,7 @@ __all__ = ["Analysis", "run"]
 
 
 def __getattr__(name: str) -> object:
-    """Load a name at its first use: the modules of this package need one another."""
+    """Load a name at its first use, because the modules of this package import one another."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class Analysis:
-    """The finished runs of a study in one effort."""
+    """The finished runs of one form of a study."""
 
     def __init__(self, study: Study, effort: Effort, records: Mapping[str, StoredRun], build: str = "") -> None:
         """Take the runs of the study from the stored runs; only those of one build if one is given."""
@@ -182,7 +182,7 @@ class Analysis:
 
     @property
     def silences(self) -> list[str]:
-        """A sentence for each run with a flow that came to nothing or fell back to plain TCP."""
+        """A sentence for each run with a flow that carried no data or fell back to plain TCP."""
         return self._silent if self._values else []
 
     @cached_property
@@ -206,7 +206,7 @@ class Analysis:
         return self.study.points(self.effort)
 
     def estimates(self, point: Point, metric: str) -> dict[str, Estimate]:
-        """Estimate of a metric at a point by subject; a subject without a value in any run is left out.
+        """Estimate of a metric at a point, by subject. A subject without a value in any run is left out.
 
         Args:
             point: A point of the study.
@@ -221,7 +221,7 @@ class Analysis:
         return found
 
     def estimate(self, samples: Sequence[float]) -> Estimate:
-        """Centre and interval of some repetitions, as the study asks for them.
+        """Centre and interval of some repetitions, of the kinds that the study selects.
 
         Args:
             samples: Values of the repetitions.
@@ -268,7 +268,7 @@ class Analysis:
         return Scenario(self.study.scenarios[point.scenario], file, point.overrides)
 
     def theory(self, point: Point, name: str, subject: str) -> float | None:
-        """A quantity of theory at a point, which needs no run; `None` if the subject has none.
+        """A quantity that follows from the scenario of a point without a run; `None` if the subject has none.
 
         Args:
             point: A point of the study.
@@ -282,7 +282,7 @@ class Analysis:
         return QUANTITIES[name].of(self._scenario(point)).get(subject)
 
     def height(self, reference: Reference, point: Point) -> float:
-        """Height of a line of a figure at a point.
+        """Height of a reference line of a figure at a point.
 
         Args:
             reference: The line.
@@ -296,11 +296,11 @@ class Analysis:
 
     @cached_property
     def alike(self) -> list[Point]:
-        """Points whose repetitions came out the same in every metric: nothing in their scenarios is random."""
+        """Points whose repetitions are equal in every metric, because nothing in their scenarios is random."""
         return [p for p in self.points() if self._counts[p.key] > 1 and self._is_alike(p)]
 
     def _is_alike(self, point: Point) -> bool:
-        # Fair shares follow from the scenario: they differ where goodputs do.
+        # Fair shares are not compared: they follow from the scenario, and differ only where goodputs do.
         found = (self._values.get((point.key, name), {}) for name in self.study.metrics)
         return all(min(values) == max(values) for subjects in found for values in subjects.values())
 
@@ -403,7 +403,7 @@ class Analysis:
         return self.study.shortfall(self.effort, claim)
 
     def without(self, point: Point, metric: str, subject: str) -> str:
-        """Number and place of a point's runs that lack a value of a metric which others have; empty if none.
+        """Number and place of a point's runs without a value of a metric of which other runs have one; empty if none.
 
         Args:
             point: A point of the study.
@@ -419,7 +419,7 @@ class Analysis:
         return f"{runs - valued} of {runs} ({', '.join(part for part in place if part)})"
 
     def partial(self, figure: Figure) -> list[str]:
-        """Where a figure shows the estimate of some of the runs, because others have no value.
+        """The places where a figure shows an estimate from a part of the runs, because the others have no value.
 
         Args:
             figure: A figure of the study.
@@ -436,7 +436,7 @@ class Analysis:
         return [text for text in found if text]
 
     def absent(self, figure: Figure) -> list[str]:
-        """Subjects that a figure asks for and that no run has, such as a misspelt path.
+        """Subjects that a figure names and no run has, such as a misspelt path.
 
         Args:
             figure: A figure of the study.

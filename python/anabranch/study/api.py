@@ -31,7 +31,7 @@ def run(
     allow_paths: bool = False,
     allow_code: bool = False,
 ) -> Analysis:
-    """Run what is not finished of a study, and read all values.
+    """Run the unfinished runs of a study, and read the values of all.
 
     Args:
         study: The name of a study that comes with the package, or the folder of one with its study.toml.
@@ -62,7 +62,7 @@ def run(
         raise RunFailed(f"{len(progress.failures)} of {progress.total} runs broke off: {progress.failures[0]}")
     with read(target) as store:
         analysis = Analysis(chosen, effort, store.records, build)
-        # The first pass over the records collects all values; the store is needed no longer.
+        # The first pass over the records collects all values, so that the store can be closed.
         for _ in analysis.records():
             pass
     return analysis

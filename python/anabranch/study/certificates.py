@@ -1,4 +1,4 @@
-"""Clusters that only their own front end and workers can use: temporary certificates, and no web server."""
+"""Temporary certificates for Dask clusters, so that only their own front end and workers can use them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class LocalCluster(distributed.LocalCluster):  # type: ignore[misc]
         await super()._start()
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        # A worker that died starts again. Dask removes it for good if that takes longer, by default 15 s.
+        # A worker that died is started again. If that takes longer than this (default 15 s), Dask removes it for good.
         with dask.config.set({"distributed.deploy.lost-worker-timeout": _RESTART_TIMEOUT}):
             super()._update_worker_status(op, msg)
 
@@ -40,7 +40,7 @@ def temporary() -> Any:
     """Certificates in memory for one cluster.
 
     Raises:
-        InputError: If the package that makes them is missing.
+        InputError: If the package that creates certificates is missing.
 
     """
     try:

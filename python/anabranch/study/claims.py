@@ -80,9 +80,9 @@ class Claim:
     expect: float
     tolerance: float
     explanation: str = ""
-    """Why it fails or cannot be had, where that is known; reports show it only then."""
+    """Known reason why it fails or cannot be measured. Reports show it only if it does."""
     world: str = "run"
-    """Where its values are from: "run", "theory" or "elsewhere"."""
+    """Origin of its values: "run", "theory" or "elsewhere"."""
     absolute: bool = False
     """Whether the estimates count without their sign."""
     extreme: str = ""
@@ -169,7 +169,7 @@ class Verdict:
     left_out: tuple[str, ...]
     """Points of the claim that this form of the study does not have."""
     without: tuple[str, ...]
-    """Where some runs have no value, and how many: the estimate is of the others alone."""
+    """Places and numbers of runs without a value: the estimate is of the others."""
     begun: bool
     """Whether any point of the claim was run."""
     shortfall: str = ""
@@ -202,7 +202,7 @@ class Verdict:
 
 
 class Estimates(Protocol):
-    """Where a claim looks values up."""
+    """The values of a study that claims compare."""
 
     def points(self) -> Sequence[Point]:
         """All points that were measured."""
@@ -361,7 +361,7 @@ def _quantity(table: Table[QuantityKeys], scopes: Mapping[str, Scope], like: Qua
 def _check_counterpart(
     table: Table[QuantityKeys], quantity: Quantity, against: Quantity, scopes: Mapping[str, Scope]
 ) -> None:
-    """Check that there is one thing to compare with for each subject and point of a quantity."""
+    """Check that each subject and point of a quantity has exactly one subject and point to be compared with."""
     if len(against.subjects) not in (1, len(quantity.subjects)):
         raise table.error(
             f'"of" in "against" has to name 1 or {len(quantity.subjects)}, one for each in the claim', "of"
@@ -578,7 +578,7 @@ def _without(claim: Claim, point: Point, other: Point, index: int, estimates: Es
 
 
 def _subject(quantity: Quantity, index: int) -> str:
-    """The subject that belongs to the claim's subject of this index: its own, or the only one."""
+    """The subject of a quantity that is compared at this index: a quantity with one subject has it at every index."""
     return quantity.subjects[min(index, len(quantity.subjects) - 1)]
 
 

@@ -39,18 +39,18 @@ if TYPE_CHECKING:
     from anabranch.study.worker import Backend, Outcome
 
 _PATIENCE_S = 300.0
-"""For how long a scheduler that went away is waited for."""
+"""Time to wait for the return of a scheduler whose connection was lost."""
 _FIRST_CONNECT_S = 8.0
 """Time to wait for a scheduler that may just be starting; a wrong address is named after it."""
 _CONNECT_S = 5.0
 _LEAVE_S = 2.0
 _LOOK_S = 5.0
-"""How often the size of a cluster is asked for."""
+"""Interval at which the size of a cluster is read."""
 _LONELY_S = 15.0
 """Time without workers after which a message is written."""
 _LOCAL = {
     "distributed.scheduler.allowed-failures": 0,
-    # Samples of all threads, a hundred and a thousand times a second, that nothing here reads.
+    # Dask samples all threads 100 to 1,000 times a second for a profile that nothing here reads.
     "distributed.worker.profile.enabled": False,
     "distributed.admin.system-monitor.gil.enabled": False,
     "distributed.worker.multiprocessing-method": "forkserver",
@@ -65,12 +65,12 @@ _JOB = {"cores": 1, "processes": 1, "memory": "2 GB"}
 
 
 def open_pool(place: str, backend: Backend, jobs: int) -> DaskPool:
-    """A pool on a place that `anabranch.study.pool.check_place` knows.
+    """Open the pool of a place that `anabranch.study.pool.check_place` accepts.
 
-    `jobs` is the number of workers where they are started for it.
+    `jobs` is the number of workers, if the pool starts them.
 
     Raises:
-        InputError: If there are no certificates for a scheduler that wants some, or Slurm takes no job.
+        InputError: If a scheduler requires certificates and there are none, or Slurm refuses a job.
         RunFailed: If the scheduler does not answer or the workers cannot be started.
 
     """
@@ -85,7 +85,7 @@ def open_pool(place: str, backend: Backend, jobs: int) -> DaskPool:
 
 
 def _check_certificates(address: str) -> None:
-    """Check that Dask knows certificates: without, it waits a minute and says something else."""
+    """Check that Dask has certificates. Without them it waits a minute and reports another error."""
     try:
         context = distributed.Security().get_connection_args("client")["ssl_context"]
     except OSError as error:
@@ -134,14 +134,14 @@ def _slurm(jobs: int) -> Any:
     refusal = submitted.get()
     if refusal:
         cluster.close()
-        # The output of sbatch comes last, after its arguments.
+        # The text ends with the output of sbatch, behind its arguments.
         reason = " ".join(refusal.rpartition("stderr:")[2].split())
         raise InputError(f"Slurm takes no job: {reason}; ~/.config/dask/jobqueue.yaml says what a job asks for")
     return cluster
 
 
 class _Client(distributed.Client):  # type: ignore[misc]
-    """A client that closes at once if no scheduler answers: Dask's client tries to sign off for a minute."""
+    """A client that closes at once if no scheduler answers; Dask's client tries for a minute to sign off."""
 
     def start(self, **options: Any) -> None:
         try:
@@ -159,7 +159,7 @@ class _Client(distributed.Client):  # type: ignore[misc]
 class _DeafToInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
     """Plugin of the workers of this machine, also of those that are started again after one died.
 
-    Ctrl-C is for the front end, which lets the runs at hand finish.
+    The front end handles Ctrl-C, and lets the runs under way finish.
     """
 
     name = "anabranch-deaf-to-interrupts"
@@ -170,7 +170,7 @@ class _DeafToInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
 
 
 def run_here(backend: Backend, requests: Sequence[Request], build: tuple[str, str]) -> list[Outcome]:
-    """Run a bundle on a worker, if that is of the same version and build as the front end.
+    """Run a bundle on a worker, if the worker has the version and build of the front end.
 
     The result has an outcome for each run that was begun: the first one, and others until `_BUNDLE_S` have passed.
     """
@@ -194,7 +194,7 @@ def _other_build(here: tuple[str, str], build: tuple[str, str]) -> InputError:
 
 @dataclass(frozen=True)
 class _Bundle:
-    """Runs that the scheduler has as one task, or gets when it is back."""
+    """Runs that the scheduler has as one task, or will get after its return."""
 
     runs: tuple[tuple[int, Request], ...]
     """Tickets and requests."""
@@ -208,7 +208,7 @@ class DaskPool:
     """The workers of a Dask scheduler."""
 
     def __init__(self, backend: Backend, cluster: Any) -> None:
-        """Join a cluster: the address of a scheduler, or a cluster that was started for this and ends with it."""
+        """Join a cluster: that of a scheduler at an address, or one that was started for this pool and ends with it."""
         self._backend = backend
         self._cluster = cluster
         self._build = (simulator.version(), simulator.build_fingerprint())
@@ -236,7 +236,7 @@ class DaskPool:
 
     @property
     def width(self) -> int:
-        """The threads of all workers that are there now."""
+        """Number of threads of all present workers."""
         if self._client is not None and time.monotonic() - self._looked >= _LOOK_S:
             self._looked = time.monotonic()
             try:
@@ -260,7 +260,7 @@ class DaskPool:
         elif self._staffed is not None and time.monotonic() - self._staffed >= _LONELY_S:
             self._staffed = None
             place = self._cluster if isinstance(self._cluster, str) else self._cluster.scheduler_address
-            # Written past all buffers, as there may be a bar.
+            # Written past all buffers, because a progress bar may be on the terminal.
             os.write(2, f"\nanabranch: no worker is at {place}; the runs wait for one\n".encode())
 
     def submit(self, ticket: int, request: Request) -> None:
@@ -268,7 +268,7 @@ class DaskPool:
         self._waiting.append((ticket, request))
 
     def _hand(self, number: int, runs: tuple[tuple[int, Request], ...]) -> None:
-        """Hand a bundle to the scheduler, or keep it for when that is back."""
+        """Hand a bundle to the scheduler, or keep it until the scheduler is back."""
         if self._client is None:
             self._under_way[number] = _Bundle(runs)
             return
@@ -311,7 +311,7 @@ class DaskPool:
         return ended
 
     def _outcomes(self, number: int, fetched: concurrent.futures.Future[list[Outcome]]) -> list[Outcome] | None:
-        """Outcomes of a bundle's begun runs; `None` if its workers died, perhaps by another bundle.
+        """Outcomes of a bundle's begun runs; `None` if its workers died, perhaps because of another bundle.
 
         Raises:
             OSError, TimeoutError, CancelledError: If the scheduler has lost it.
@@ -369,12 +369,12 @@ class DaskPool:
             self._hand(next(self._numbers), tuple(self._waiting.popleft() for _ in range(count)))
 
     def _lose(self) -> None:
-        """The scheduler has gone, and with it all that was under way."""
+        """Note that the connection to the scheduler is lost, and with it everything that was under way."""
         client, self._client = self._client, None
         self._gone_since = time.monotonic()
         self._under_way = {number: _Bundle(bundle.runs) for number, bundle in self._under_way.items()}
         if client is not None:
-            # No scheduler is left to sign off from.
+            # Signing off fails without a scheduler.
             with suppress(OSError, TimeoutError):
                 client.close(timeout=_LEAVE_S)
 
@@ -400,11 +400,11 @@ class DaskPool:
         return True
 
     def under_way(self) -> dict[int, float]:
-        """Nothing: only Dask's workers know when a run has started."""
+        """Empty, because only Dask's workers know when a run has started."""
         return {}
 
     def skip(self, ticket: int, reason: str) -> None:
-        """Not possible: `under_way` names no run."""
+        """Never called, because `under_way` names no run."""
 
     def stop(self) -> None:
         """Take back all bundles that no worker has begun; without a scheduler these are all."""

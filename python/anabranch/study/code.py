@@ -61,7 +61,7 @@ def read_function(row: Table[MetricKeys], study: Path, *, allow_code: bool, allo
         raise row.error(f'the file "{name}" cannot be read: {reason}', KEY) from None
     module = ModuleType(f"{__name__}.{file.stem}")
     module.__file__ = str(file)
-    # Data classes look their module up.
+    # Data classes look up their module by its name.
     sys.modules[module.__name__] = module
     try:
         exec(compile(code, str(file), "exec"), module.__dict__)
@@ -77,7 +77,7 @@ def _guarded(function: Function, name: str, file: str) -> Function:
 
     def call(document: Document) -> float | None:
         try:
-            # A copy: the other metrics read the document, too.
+            # The function gets a copy, because other metrics read the document too.
             value = function(copy.deepcopy(document))
             number = None if value is None else float(value)
         except (Exception, SystemExit) as error:

@@ -1,4 +1,4 @@
-"""Rows of result documents gathered as columns, in memory for some thousands of them and on disk beyond.
+"""Collects rows of result documents as columns: some thousands of rows in memory, more on disk.
 
 A document's tables have few shapes: which keys they have and where tables lie within tables. The names of columns are
 made once for each shape, and a row then costs a walk through its values.
@@ -107,7 +107,7 @@ class Parts:
     """Frames of one schema that are to be one file; of more than one, none is kept in memory."""
 
     def __init__(self, folder: Path, name: str, schema: Schema) -> None:
-        """Take a folder and a name for the frames that do not stay in memory."""
+        """Store the folder and the name for frames that are not kept in memory."""
         self._folder = folder
         self._name = name
         self._schema = schema
@@ -135,12 +135,12 @@ class Parts:
         """Write all frames into a Parquet file, one below the other.
 
         Raises:
-            OSError: If the disk does not take it.
+            OSError: If it cannot be written.
 
         """
         with target.open("wb") as file:
             if not self._files:
-                # Made in memory and written from here, so that a full disk is an OSError.
+                # Polars writes into memory and this code to disk, so that a full disk is an OSError.
                 content = io.BytesIO()
                 (pl.DataFrame(schema=self._schema) if self._only is None else self._only).write_parquet(content)
                 file.write(content.getbuffer())
@@ -150,7 +150,7 @@ class Parts:
             try:
                 pl.concat(frames).sink_parquet(cast("IO[bytes]", sink))
             except pl.exceptions.PolarsError:
-                # The error of Polars hides the reason.
+                # The exception of Polars hides the error of the system.
                 if sink.error is not None:
                     raise sink.error from None
                 raise

@@ -83,7 +83,7 @@ def outline(folder: Path) -> Study:
 
 
 def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table[StudyKeys]]:
-    """A study with its grids, and its file, the rest of which is still to be read."""
+    """A study with its grids alone, and its file, from which the rest is read later."""
     file = folder / FILE
     if not file.is_file():
         raise InputError(f'holds no "{FILE}", so it is no study', str(folder))
@@ -132,7 +132,7 @@ def _usual_metric(table: Table[StudyKeys], further: Sequence[str]) -> str:
 
 
 def _paired(table: Table[StudyKeys], parameters: Mapping[str, Parameter]) -> tuple[str, ...]:
-    """The parameters that stay out of the seed."""
+    """The parameters that do not change the seed."""
     paired = tuple(table.keys.paired)
     for name in paired:
         if name not in parameters:
@@ -161,7 +161,7 @@ def _with_references(
     reader: Callable[[Table[MetricKeys]], Function],
 ) -> Study:
     """The study with the tables that refer to its experiments: labels, own metrics, figures, claims."""
-    # The kinds of figures import Matplotlib, which a list of studies does not need.
+    # Imported here, because the kinds of figures import Matplotlib, which a list of studies does not need.
     from anabranch.study.figure_reader import figure_keys, read_figures
 
     keys, scopes = table.keys, _scopes(study)
@@ -274,7 +274,7 @@ def _check_twice(values: Sequence[Value], table: Table[Any], key: str) -> None:
 
 
 def _check_choices(study: Study, table: Table[StudyKeys]) -> None:
-    """Check that every choice of a parameter is for a value that the parameter has somewhere."""
+    """Check that every choice of a parameter is for a value that it has in some experiment or form."""
     lists = [form.values for form in study.forms]
     for experiment in study.experiments.values():
         lists += [experiment.values, experiment.quick_values]

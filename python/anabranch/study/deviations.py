@@ -48,7 +48,7 @@ class Summary:
     """Share of points at which the sum of all flows is within the study's tolerance of the published sum; NaN if all
     published sums are 0, as for the two below."""
     sums_agree_as_printed: float
-    """The same with our values cut or rounded as the publication prints its own."""
+    """The same with our values truncated or rounded as the publication prints its values."""
     sum_median: float
     """Median of (our sum − published sum) / published sum."""
 

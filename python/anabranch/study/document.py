@@ -56,7 +56,7 @@ class Table(Generic[K_co]):
 
     @classmethod
     def parse(cls, text: str, file: str, kind: type[C]) -> Table[C]:
-        """Take a text that was read from a file.
+        """Parse the text of a file.
 
         Args:
             text: The text.
@@ -78,7 +78,7 @@ class Table(Generic[K_co]):
         return raw.read_as(kind)
 
     def read_as(self, kind: type[C]) -> Table[C]:
-        """The table by the keys of another class.
+        """Read the table again, by the keys of another class.
 
         Raises:
             InputError: If it has a key or a value that the class does not have.
@@ -107,7 +107,7 @@ class Table(Generic[K_co]):
         return [Table(row, content[i], (*self._where, key, i), source) for i, row in enumerate(rows)]
 
     def choice(self, key: str, value: str, allowed: Sequence[str]) -> str:
-        """Check that a text, the value of a key, is one of a few; without a text there is no default.
+        """Check that the text at a key is one of a few. A key without a value is a mistake.
 
         Raises:
             InputError: If it is another one, or empty.

@@ -144,7 +144,7 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     _check(plan)
     runs = plan.study.runs(plan.effort)
     with Store(plan.folder) as store, ExitStack() as stack:
-        # Semaphores of a pool outlive a process that SIGTERM ends without further ado.
+        # Without a handler SIGTERM ends the process at once, and the semaphores of the pool stay.
         stack.enter_context(signals_end())
         open_runs = [r for r in runs if not (resume and _is_finished(store, plan, r))]
         pool = stack.enter_context(closing(_pool(plan, min(plan.jobs, len(open_runs))))) if open_runs else None
@@ -171,14 +171,14 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
             try:
                 _run_all(pool, plan, _spread(open_runs), progress, keep)
             except BaseException:
-                # At its end the interpreter would wait for the runs under way.
+                # Otherwise the interpreter would wait at its end for the runs under way.
                 pool.kill()
                 raise
     return progress
 
 
 def _check(plan: Plan) -> None:
-    """Check all points before the first one runs; the first mistake ends it."""
+    """Check all points before the first run; the first mistake is raised."""
     study, found = plan.study, False
     for experiment in study.experiments.values():
         if experiment.theory:
@@ -207,7 +207,7 @@ def _is_finished(store: Store, plan: Plan, run: Run) -> bool:
 
 
 def _spread(runs: Sequence[Run]) -> list[Run]:
-    """Runs in a scattered but fixed order, so that the time left follows from the share that has ended."""
+    """Runs in the order of their seeds, so that the time left follows from the share that has ended."""
     return sorted(runs, key=lambda run: run.seed)
 
 
@@ -250,7 +250,7 @@ def _skip_stuck(pool: Pool, pending: Mapping[int, Run], progress: Progress) -> b
 
 
 def _warn(sentence: str) -> None:
-    """Write a sentence past all buffers, because it may come in the middle of another line."""
+    """Write a sentence past all buffers, on a new line: a progress bar may have begun one."""
     os.write(2, f"\nanabranch: {sentence}\n".encode())
 
 
@@ -295,7 +295,7 @@ class _Interrupts:
         self.seen = True
 
     def forget(self) -> None:
-        """Take the next Ctrl-C for the first one."""
+        """Treat the next Ctrl-C as the first one."""
         self.seen = False
 
     @staticmethod
@@ -305,7 +305,7 @@ class _Interrupts:
 
 
 def _refill(pool: Pool, plan: Plan, waiting: Iterator[tuple[int, Run]], pending: dict[int, Run]) -> None:
-    """Keep every worker busy with a reserve; runs that have not started are not lost to an interrupt."""
+    """Submit runs until every worker has one in reserve. An interrupt loses no run that has not started."""
     for ticket, run in itertools.islice(waiting, max(0, pool.capacity - len(pending))):
         pool.submit(ticket, request_of(plan.study, run))
         pending[ticket] = run

@@ -139,7 +139,7 @@ def _with_implied_series(figure: Figure, scope: Scope) -> Figure:
 
 
 def _check_series(table: Table[FigureKeys], figure: Figure, scope: Scope) -> None:
-    """Check that each mark stands for one point and subject, or that the figure takes several together."""
+    """Check that each mark stands for one point and subject, or that the figure has the key `together`."""
     if not figure.kind.has_series:
         return
     _check_dashes(table, figure, scope)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _accept(_table: Table[Any], _scope: Scope, _value: Any) -> None:
-    """Check nothing beyond the type."""
+    """Accept every value of the type."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Kind(ABC):
 
     name: ClassVar[str]
     required: ClassVar[tuple[str, ...]] = ()
-    """The parameters without which there is no such figure: "x" or "y"."""
+    """The parameters that such a figure must name: "x" or "y"."""
     optional: ClassVar[frozenset[str]] = frozenset()
     """The keys that it shares with some other kinds; all figures have further ones."""
     keys: ClassVar[tuple[Key, ...]] = ()
@@ -61,7 +61,7 @@ class Kind(ABC):
     is_scaled: ClassVar[bool] = False
     """Whether the horizontal axis is a scale where values are numbers; marks of a series are then joined."""
     shows_published: ClassVar[bool] = False
-    """Whether there are marks for published values, and for a second world."""
+    """Whether it can show marks for published values, and for a second world."""
     has_dashes: ClassVar[bool] = False
     """Whether each series has its own dash, besides its colour."""
     shows_samples: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class Reference:
-    """A line of known height beside the measured ones, such as a link's capacity or what is fair."""
+    """A reference line whose height is known without a run, such as a link's capacity or a fair share."""
 
     label: str
     parameter: str

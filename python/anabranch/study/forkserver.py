@@ -28,7 +28,7 @@ def begin() -> None:
 
 @contextmanager
 def deaf_to_interrupts() -> Iterator[None]:
-    """Ctrl-C comes to nothing, nor does it in processes that are started meanwhile.
+    """Ignore Ctrl-C, here and in processes that are started meanwhile.
 
     Dask cannot close workers that an interrupt has ended while they were being started.
     """

@@ -54,7 +54,7 @@ def write(analysis: Analysis, folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _named(target: Path) -> Iterator[None]:
-    """Name the file in an error of the system."""
+    """Add the name of the file to errors of the system."""
     try:
         yield
     except OSError as error:
@@ -124,7 +124,7 @@ def _schema(study: Study, *parts: tuple[str, str]) -> dict[str, pl.DataType]:
 
 
 def _parameter_type(study: Study, name: str) -> pl.DataType:
-    """The type of a parameter's column: numbers are the same type, whole or not, so that tables fit each other."""
+    """The type of a parameter's column. Whole numbers have the type of all others, so that tables can be joined."""
     lists = [study.values(name, e, form) for form in study.forms for e in study.experiments.values() if name in e.over]
     values = [value for found in (*lists, study.parameters[name].values) for value in found]
     if all(isinstance(value, bool) for value in values):
@@ -169,7 +169,7 @@ def _tables(part: str) -> tuple[str, ...]:
 
 def _row(table: Mapping[str, Any], part: str) -> dict[str, Any]:
     """A part of a result with its tables as lists of keys and values."""
-    # A part that is absent has no separate columns: those of its keys are null.
+    # An absent part needs no separate column: the columns of its keys are null.
     row = {name: value for name, value in table.items() if value is not None}
     for name in _tables(part):
         row[name] = [{"key": key, "value": value} for key, value in table.get(name, {}).items()]

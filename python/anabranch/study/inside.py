@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def check_files(table: Table[StudyKeys], file: str) -> None:
-    """Check the files of claims and published values, before one is read.
+    """Check the files of claims and published values before they are read.
 
     Raises:
         InputError: Naming the first one outside the folder of the study.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MAX_REPETITIONS = 100_000
 SUM_TOLERANCE = 0.06
-"""By how much two sums of flows may differ to agree, as a share, unless a study says otherwise."""
+"""Default of the share by which two sums of flows may differ and still agree."""
 
 Selection = dict[str, Annotated[Value | list[Value], Meta(extra={"form": "a value or a list of values"})]]
 """Parameter → value or list of values."""

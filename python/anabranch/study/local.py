@@ -1,8 +1,8 @@
 """Worker processes of this machine.
 
-Each worker has a separate pipe and at most one run, so that a worker that dies names the run that it had. Such a run
-is repeated once, alone, because a machine without memory may kill the wrong process. After the second death it has
-failed; all other runs go on.
+Each worker has a separate pipe and at most one run, so that the run of a worker that dies is known. This run is
+repeated once, while no other one runs, because a machine that lacks memory may have killed the wrong process. If that
+worker dies too, the run has failed. All other runs go on.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class _Worker:
 
     def __init__(self, backend: Backend) -> None:
         context = multiprocessing.get_context("spawn")
-        # Its start would unblock SIGINT below.
+        # It is started here, because its start unblocks SIGINT, which is blocked below.
         resource_tracker.ensure_running()
         self.pipe: Connection[Any, Any]
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=worker.serve, args=(theirs, backend))
-        # Ctrl-C at a terminal also reaches a process that starts: blocked until the worker ignores it.
+        # Ctrl-C at a terminal also reaches a starting worker. It is blocked until the worker ignores it.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
             self.process.start()
@@ -87,7 +87,7 @@ class _Worker:
     def give(self, job: _Job) -> None:
         """Start a run; the pipe keeps it while the process starts."""
         self.job, self.begun_s = job, time.monotonic()
-        # A process that has died is found by its sentinel.
+        # Ignored: the pool notices a dead process by its sentinel.
         with suppress(OSError):
             self.pipe.send(job.request)
 
@@ -161,7 +161,7 @@ class LocalPool:
                 self._end(each, reason)
 
     def stop(self) -> None:
-        """Start no further run; runs that have not started end as outcomes that are not `begun`."""
+        """Start no further run. The outcome of each run that has not started has `begun = False`."""
         self._ended += [(job.ticket, Outcome(None, begun=False)) for job in (*self._waiting, *self._suspects)]
         self._waiting.clear()
         self._suspects.clear()
@@ -253,7 +253,7 @@ class LocalPool:
 
     def _end(self, each: _Worker, reason: str) -> None:
         """End a worker together with its run."""
-        # The run may have ended since.
+        # The run may have ended meanwhile.
         if each.pipe.poll():
             return
         each.end()

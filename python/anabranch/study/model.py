@@ -87,7 +87,7 @@ class Effort:
     quick: bool
     repetitions: int
     sets: Mapping[str, Setting] = field(default_factory=dict)
-    """Scenario keys for every run, on top of the study's own."""
+    """Scenario keys for every run, in addition to those of the experiments."""
     values: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     more: tuple[More, ...] = ()
     real_time: bool = False
@@ -122,7 +122,7 @@ class Study:
     """A study, as read from its folder."""
 
     name: str
-    """Part of each seed, and of the folder of results."""
+    """Name in seeds and of the folder of results."""
     folder: Path
     title: str
     source: str
@@ -130,7 +130,7 @@ class Study:
     assumptions: tuple[str, ...]
     centre: Centre
     interval: Interval
-    """How the confidence intervals of the centres are found."""
+    """Method of the confidence intervals of the centres."""
     metric: str
     paired: tuple[str, ...]
     """Parameters that stay out of the seed, so that runs at points which differ only in them share it."""
@@ -245,7 +245,7 @@ class Study:
         return total * self.count_points(effort, experiment) // combinations if combinations else 0
 
     def values(self, parameter: str, experiment: Experiment, effort: Effort) -> tuple[Value, ...]:
-        """The values that a parameter has in an experiment and effort, the most particular list first."""
+        """The values of a parameter in an experiment and form. The most specific list counts."""
         lists: list[Mapping[str, tuple[Value, ...]]] = [experiment.values, effort.values]
         if effort.quick:
             lists = [experiment.quick_values, effort.values, experiment.values]

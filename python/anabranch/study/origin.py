@@ -1,4 +1,4 @@
-"""Where a study sets a scenario key: mistakes in settings are named with the place in study.toml."""
+"""Finds the place in study.toml that sets a scenario key, for messages on mistakes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point
 
 _SETTING = "--set "
-"""Begins messages of the simulator on a setting."""
+"""The beginning of the simulator's messages on a setting."""
 
 
 def placed(error: InputError, study: Study, effort: Effort, point: Point, file: str) -> InputError:

@@ -78,7 +78,7 @@ class CodeMetric(Metric):
 
 
 class OwnMetrics:
-    """The own metrics of a study, in an order in which each follows the ones that it reads."""
+    """The metrics that a study defines, in an order in which each follows the ones that it reads."""
 
     def __init__(self, metrics: Iterable[Metric] = ()) -> None:
         self.metrics = {metric.name: metric for metric in metrics}
@@ -123,7 +123,7 @@ class OwnMetrics:
 
 
 def own_names(table: Table[Metrics]) -> list[str]:
-    """The names of the own metrics in a table [metric]."""
+    """The names of the metrics that a table [metric] defines."""
     return [name for name in table.keys if name != DEFAULT]
 
 

@@ -43,7 +43,7 @@ def check_place(place: str) -> None:
 
 
 def _is_address(place: str) -> bool:
-    """Whether it may be the address of a scheduler: Dask has no port that it would take by default."""
+    """Whether a text may be the address of a scheduler. A port is required, because Dask has no default."""
     found = _ADDRESS.fullmatch(place)
     return found is not None and int(found["port"]) in range(1, 65_536)
 
@@ -73,7 +73,7 @@ class Pool(Protocol):
         """End a run under way; its outcome is a failure for this reason."""
 
     def stop(self) -> None:
-        """Start no further run; runs that have not started end as outcomes that are not `begun`."""
+        """Start no further run. The outcome of each run that has not started has `begun = False`."""
 
     def kill(self) -> None:
         """End at once, with all runs under way."""

@@ -48,7 +48,7 @@ class Published:
     printed: str
     """How the publication prints values: "exact", or "truncated" or "rounded" to whole units."""
     match: Mapping[str, Value]
-    """Column → what it holds at a point, with placeholders for parameters."""
+    """Column → its content at a point, with placeholders for parameters."""
     experiment_match: Mapping[str, Mapping[str, Value]]
     """The same for single experiments. An experiment that is not listed has no published values."""
     table_column: str
@@ -81,7 +81,7 @@ class Published:
         return self.rows[rows[0]][self.table_column] if rows else ""
 
     def rows_at(self, point: Point) -> list[int]:
-        """Which rows hold what was published for a point."""
+        """The indices of the rows with the published values of a point."""
         if point.experiment not in self.experiment_match:
             return []
         columns = {**self.match, **self.experiment_match[point.experiment]}
@@ -132,7 +132,7 @@ def read_published(table: Table[PublishedKeys], folder: Path, scopes: Mapping[st
 
 
 def check_divisors(published: Published, points: Iterable[Point], path: Path) -> None:
-    """Check that no deviation is a share of nothing.
+    """Check that no deviation would be divided by 0.
 
     Raises:
         InputError: If a published value that deviations are divided by is 0.

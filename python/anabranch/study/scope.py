@@ -1,6 +1,6 @@
 """Names of an experiment that the tables of a study may use: its parameters, their values, its flows and links.
 
-A name that means nothing would silently select nothing; it is a mistake of the table that holds it.
+An unknown name would silently select nothing, so it is a mistake of the table that holds it.
 """
 
 from __future__ import annotations

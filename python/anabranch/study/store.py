@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FILE = "runs.jsonl"
 _BLOCK = 1 << 20
 _SYNC_S = 0.5
-"""For how long records are the operating system's alone. A flush to disk costs milliseconds, whatever is flushed."""
+"""Interval of flushes to disk, each of which takes milliseconds, however few the records."""
 _TEXT = rb'"(?:[^"\\]|\\.)*"'
 _BEGIN = re.compile(
     rb'([0-9a-f]{8}) \{"key":('
@@ -51,7 +51,7 @@ _BEGIN = re.compile(
     + _TEXT
     + rb"),"
 )
-"""Beginning of the line of a run as this module writes it: the fields that are needed without the rest."""
+"""The beginning of a run's line: the fields that are read without parsing the rest."""
 _HEADER = {"store": "anabranch runs", "format": 1}
 
 
@@ -94,9 +94,9 @@ class StoredRun:
     """Fingerprint of the simulator that ran it."""
     source: Source
     offset: int
-    """Where its line begins, bytes."""
+    """Offset of its line in the file, bytes."""
     length: int
-    """How long it is, without the end of the line, bytes."""
+    """Length of the line without its end, bytes."""
 
     def record(self) -> Record:
         """The whole record, as it was saved.
@@ -153,7 +153,7 @@ def _record(entry: dict[str, Any]) -> Record:
 
 
 class Source:
-    """A file that stored runs are read from, open for as long as any of them may be asked for."""
+    """A file of stored runs, which stays open as long as one of them may be read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -240,7 +240,7 @@ class Store:
         self.records[record.key] = StoredRun(record.key, record.build, self._source, offset, len(line) - 1)
 
     def settle(self) -> None:
-        """Flush to disk what was added, if the last time was not a moment ago; to be called every now and then.
+        """Flush new records to disk, unless the last flush was a moment ago. The caller repeats this while runs end.
 
         Raises:
             InputError: If the disk does not take it.
@@ -279,7 +279,7 @@ class Store:
                 raise _not_writable(self.path.parent, error) from None
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # The previous holder of the lock may have put another file in this one's place.
+                # The process that held the lock before may have replaced the file at this path.
                 if os.path.samestat(os.fstat(file), self.path.stat()):
                     return file
             except BlockingIOError:
@@ -310,7 +310,7 @@ class Store:
         try:
             os.fsync(self._file)
         except OSError as error:
-            # It is unknown which of the last lines are on disk, and a second fsync would not report the error again.
+            # Which of the last lines are on disk is unknown, and a second fsync would not report the error again.
             self._cut(self._on_disk)
             self.records = {key: run for key, run in self.records.items() if run.offset < self._size}
             raise not_written(f"finished runs could not be saved: {error.strerror}", error, str(self.path)) from None
@@ -365,7 +365,7 @@ class Store:
         return whole, broken, 0
 
     def _check(self, first: bytes) -> None:
-        """Refuse a store whose records mean something else."""
+        """Refuse a store of another layout."""
         found = (_decode(first) or {}).get("format", _HEADER["format"])
         if found != _HEADER["format"]:
             raise InputError(
@@ -421,7 +421,7 @@ class Snapshot(Store):
             self.notes.append(f"{self.path}: {broken} damaged line{'s' * (broken > 1)} left out")
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: a snapshot holds no lock."""
 
 
 def read(folder: Path) -> Store:

@@ -51,7 +51,7 @@ def serve(pipe: Connection[Any, Any], backend: Backend) -> None:
     """
     # The parent handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Blocked while the process was started.
+    # The parent blocked it while it started this process.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     parent = multiprocessing.parent_process()
     if parent is not None:
@@ -63,7 +63,7 @@ def serve(pipe: Connection[Any, Any], backend: Backend) -> None:
 
 
 def run(backend: Backend, request: Request) -> Outcome:
-    """Run a request; an exception becomes part of the outcome, which travels between processes."""
+    """Run a request. An exception becomes a text in the outcome, because the outcome is sent to another process."""
     begun_s = time.monotonic()
     try:
         document = backend(request)

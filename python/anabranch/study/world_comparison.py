@@ -60,7 +60,7 @@ class Distance:
     values: int
     """Cells that have both."""
     median: float
-    """Of the deviations without their signs."""
+    """Median of the absolute deviations."""
     p90: float
     largest: float
     points: int
@@ -73,7 +73,7 @@ class WorldComparison:
     """The runs of a study in several worlds, each as it is: other forms, other numbers of repetitions, gaps."""
 
     def __init__(self, study: Study, analyses: Mapping[str, Analysis]) -> None:
-        """Take what is known of each world, by its name."""
+        """Store the analysis of each world by its name."""
         self.study = study
         self.analyses = dict(analyses)
         self.columns = [*([PUBLISHED] if study.published is not None else []), *self.analyses]
@@ -119,7 +119,7 @@ class WorldComparison:
 
     @cached_property
     def compared(self) -> list[Cell]:
-        """The cells that deviations are taken over, the same for all pairs: in every world, and measured in time."""
+        """The cells for deviations: those that every world has and none ran late. All pairs of worlds have the same."""
         return [c for c in self.cells if len(c.worlds) == len(self.analyses) and not c.late]
 
     @cached_property
