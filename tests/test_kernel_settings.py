@@ -70,6 +70,24 @@ def test_disjoint_pairs_use_routes_to_added_addresses() -> None:
     assert announced == {"10.0.0.2": 1, "10.0.0.6": 1}
 
 
+def test_both_versions_have_endpoints_and_pairs() -> None:
+    both = settings(layout('ip="both"'))
+    assert both["A"].endpoints == dict.fromkeys(("10.0.0.1", "2001:db8::1", "10.0.0.5", "2001:db8:0:1::1"), 2 | 8)
+    assert "net.ipv6.conf.all.disable_ipv6" not in both["A"].sysctls
+    pairs = settings(layout('ip="both"', 'link.two.ip="v4"', 'flow.F.paths="disjoint"'))["A"].ways
+    assert pairs == {"10.0.0.2": 0, "2001:db8::2": 1, "10.0.0.6": 2}
+    several = settings(layout("link.one.addresses=[1, 2]"))["B"].endpoints
+    assert several == {"10.0.0.2": 1, "172.16.0.2": 1, "10.0.0.6": 1}
+
+
+def test_main_table_has_routes_of_each_version() -> None:
+    host = '[[host]]\nname = "A"\ndefault_route = "two"\nroutes = [["one", "one"]]\n'
+    main = settings(layout('ip="both"', 'flow.F.paths="default"', text=TEXT + host))["A"].main
+    assert main == {"10.0.0.2": 0, "2001:db8::2": 1, "10.0.0.6": 2, "2001:db8:0:1::2": 3}
+    without = settings(layout('ip="both"', 'link.two.ip="v4"', 'flow.F.paths="default"', text=TEXT + host))["A"].main
+    assert without == {"10.0.0.2": 0, "2001:db8::2": 1, "10.0.0.6": 2}
+
+
 def test_hosts_take_offload_from_the_scenario() -> None:
     assert {host.offload for host in settings(layout()).values()} == {True}
     assert {host.offload for host in settings(layout("offload=false")).values()} == {False}

@@ -363,6 +363,22 @@ def test_ipv6_addresses_match_the_simulator(scenario: str) -> None:
     assert document["flows"][0]["goodput_bps"] > 1e6
 
 
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_subflows_use_both_versions_of_ip(scenario: str) -> None:
+    document = measured(scenario, 'ip="both"', "flow.F.protocol=mptcp")
+    (flow,) = document["flows"]
+    carrying = {path["name"] for path in flow["paths"] if path["throughput_bps"] > 0}
+    assert carrying == {"one:v4", "one:v6", "two:v4", "two:v6"}
+    assert flow["goodput_bps"] > 7e6
+
+
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_subflows_use_several_addresses_of_a_link(scenario: str) -> None:
+    (flow,) = measured(scenario, "link.one.addresses=[2, 1]", "flow.F.protocol=mptcp")["flows"]
+    ends = {path["local"].rpartition(":")[0] for path in flow["paths"] if path["throughput_bps"] > 0}
+    assert ends == {"10.0.0.1", "172.16.0.1", "10.0.0.5"}
+
+
 def bad(name: str, *settings: str, says: str) -> object:
     return pytest.param(settings, says, id=name)
 
@@ -385,6 +401,7 @@ MISTAKES = [
         "long datagrams", "flow.F.protocol=udp",
         'flow.F.workload={ kind = "rate", rate = "1 Mbit/s", message = "70 kB" }', says="a datagram has at most",
     ),
+    bad("shared address", 'link.two.address_of="one"', 'link.two.between=["A", "R"]', says="which only the simulator"),
     bad("an unknown key", "flow.F.congestoin=reno", says="congestion"),
     bad("no link", 'flow.F.to="C"', says="no link leads"),
 ]  # fmt: skip

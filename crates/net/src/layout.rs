@@ -1,7 +1,7 @@
 //! The hosts of a scenario with their interfaces, addresses and routes, for configuration on a machine.
 
-use anabranch_netem::network::BuildError;
-use anabranch_netem::{FlowHash, Interface, IpVersion, Network};
+use anabranch_netem::network::{BuildError, Node};
+use anabranch_netem::{FlowHash, Interface, InterfaceAddress, IpVersion, Network};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Change, Directions, Event, Flow, FlowChange, FlowEvent, Subject};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -49,11 +49,12 @@ pub struct Layout {
 pub struct Host {
     /// Name.
     pub name: String,
-    /// Interfaces, in the order of the links.
+    /// Addresses of interfaces, in the order of the links, for each link those of IPv4 first. An interface without an
+    /// address is missing.
     pub interfaces: Vec<HostInterface>,
 }
 
-/// An interface of a host.
+/// An address of an interface of a host. An interface with several addresses has as many of these.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostInterface {
     /// Number of the interface, see [`Interface`].
@@ -62,13 +63,18 @@ pub struct HostInterface {
     pub device: String,
     /// The link of which it is an end.
     pub link: String,
-    /// Address.
+    /// The address among those of the interface.
+    #[serde(skip)]
+    pub of: InterfaceAddress,
+    /// The address.
     pub address: String,
+    /// Name of the address in results: the link's name, with the version of IP if the link has both.
+    pub name: String,
     /// Largest packet, bytes.
     pub mtu: u32,
     /// True if the interface is up at the start.
     pub up: bool,
-    /// Addresses of other hosts that are reached by this interface.
+    /// Addresses of other hosts that are reached from this address.
     pub routes: Vec<Route>,
 }
 
@@ -110,7 +116,7 @@ pub struct Route {
     pub host: String,
     /// The largest packet that fits every link in both directions, bytes.
     pub mtu: u32,
-    /// True if no earlier interface of the host reaches the address.
+    /// True if no earlier address of the host reaches the address.
     pub first: bool,
 }
 
@@ -165,6 +171,16 @@ pub struct PriorityChange {
     pub backup: Vec<String>,
 }
 
+impl Host {
+    /// One entry of each interface, which has several with several addresses.
+    pub fn devices(&self) -> impl Iterator<Item = &HostInterface> {
+        let is_first = |&(at, interface): &(usize, &HostInterface)| {
+            self.interfaces[..at].iter().all(|earlier| earlier.index != interface.index)
+        };
+        self.interfaces.iter().enumerate().filter(is_first).map(|(_, interface)| interface)
+    }
+}
+
 impl Layout {
     /// The hosts of a scenario.
     ///
@@ -174,22 +190,24 @@ impl Layout {
     pub fn new(scenario: &Scenario) -> Result<Self, BuildError> {
         let mut network = scenario.real_network()?;
         let nodes: Vec<_> = network.nodes().iter().filter(|node| node.host).cloned().collect();
-        let all: Vec<(Interface, String)> =
-            nodes.iter().flat_map(|node| node.interfaces.iter().map(|&i| (i, node.name.clone()))).collect();
+        let all: Vec<(InterfaceAddress, String)> = nodes
+            .iter()
+            .flat_map(|node| addresses(&network, node).map(|address| (address, node.name.clone())))
+            .collect();
         let mut hosts = Vec::with_capacity(nodes.len());
         for node in &nodes {
-            let mut reached: Vec<Interface> = Vec::new();
+            let mut reached: Vec<InterfaceAddress> = Vec::new();
             let mut interfaces: Vec<HostInterface> = Vec::new();
-            for &interface in &node.interfaces {
+            for own in addresses(&network, node).collect::<Vec<_>>() {
                 let mut routes = Vec::new();
                 for (to, host) in all.iter().filter(|(_, host)| *host != node.name) {
-                    let Some(mtu) = path_mtu(scenario, &mut network, interface, *to) else { continue };
+                    let Some(mtu) = path_mtu(scenario, &mut network, own, *to) else { continue };
                     let first = !reached.contains(to);
                     reached.push(*to);
                     let to = scenario.address(*to).to_string();
                     routes.push(Route { to, host: host.clone(), mtu, first });
                 }
-                interfaces.push(host_interface(scenario, interface, routes));
+                interfaces.push(host_interface(scenario, own, routes));
             }
             hosts.push(Host { name: node.name.clone(), interfaces });
         }
@@ -204,11 +222,16 @@ impl Layout {
     }
 }
 
-/// The forwarding nodes, and their routes to the interfaces of hosts.
-fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(Interface, String)]) -> Vec<Router> {
+/// The addresses of a host.
+fn addresses<'a>(network: &'a Network, host: &'a Node) -> impl Iterator<Item = InterfaceAddress> + 'a {
+    host.interfaces.iter().flat_map(|&interface| network.addresses(interface))
+}
+
+/// The forwarding nodes, and their routes to the addresses of hosts.
+fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(InterfaceAddress, String)]) -> Vec<Router> {
     let nodes: Vec<_> = network.nodes().iter().cloned().enumerate().filter(|(_, node)| !node.host).collect();
-    let router = |(number, node): (usize, anabranch_netem::network::Node)| {
-        let route = |&(to, _): &(Interface, String)| {
+    let router = |(number, node): (usize, Node)| {
+        let route = |&(to, _): &(InterfaceAddress, String)| {
             let first = network.route_from(number, to, FlowHash::default())?.first()?.0;
             Some(RouterRoute { to: scenario.address(to).to_string(), interface: first })
         };
@@ -222,14 +245,17 @@ fn routers(scenario: &Scenario, network: &mut Network, hosts: &[(Interface, Stri
     nodes.into_iter().map(router).collect()
 }
 
-fn host_interface(scenario: &Scenario, interface: Interface, routes: Vec<Route>) -> HostInterface {
+fn host_interface(scenario: &Scenario, own: InterfaceAddress, routes: Vec<Route>) -> HostInterface {
+    let interface = own.interface;
     let link = &scenario.links[interface.link()];
     let model = [&link.forward, &link.reverse][interface.end()];
     HostInterface {
         index: interface.0,
         device: device_name(&link.name, interface),
         link: link.name.clone(),
-        address: scenario.address(interface).to_string(),
+        of: own,
+        address: scenario.address(own).to_string(),
+        name: scenario.address_name(own),
         mtu: model.mtu,
         up: model.up,
         routes,
@@ -247,14 +273,17 @@ fn device_name(link: &str, interface: Interface) -> String {
     if fits { link.to_owned() } else { format!("link{}", interface.link()) }
 }
 
-/// The largest packet that fits every link between two interfaces in both directions, if a route connects
+/// The largest packet that fits every link between two addresses in both directions, if a route connects
 /// them.
 pub(crate) fn path_mtu(
     scenario: &Scenario,
     network: &mut Network,
-    from: Interface,
-    to: Interface,
+    from: InterfaceAddress,
+    to: InterfaceAddress,
 ) -> Option<u32> {
+    if from.version != to.version {
+        return None;
+    }
     network.route(from, to).and(network.route(to, from))?;
     let mut ways = network.hops(from, to);
     ways.extend(network.hops(to, from));
@@ -268,22 +297,24 @@ pub(crate) fn path_mtu(
 fn pair(scenario: &Scenario, network: &mut Network, flow: usize) -> Pair {
     let declared = &scenario.flows[flow];
     let [local, remote] = scenario.first_pair(network, (flow, declared));
-    let address = |interface: Interface| scenario.address(interface).to_string();
+    let address = |of: InterfaceAddress| scenario.address(of).to_string();
     Pair { name: declared.name.clone(), local: address(local), remote: address(remote) }
 }
 
 /// The proxies of the flows that have one.
 fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
-    let any: IpAddr = match scenario.ip {
-        IpVersion::V4 => Ipv4Addr::UNSPECIFIED.into(),
-        IpVersion::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    // With both versions, a socket of IPv6 accepts connections of IPv4, too.
+    let any: IpAddr = if scenario.used_versions().has(IpVersion::V6) {
+        Ipv6Addr::UNSPECIFIED.into()
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
     };
     let through = |(index, flow): (usize, &Flow)| Some((index, flow.name.clone(), flow.through.clone()?));
     let proxied = scenario.flows.iter().enumerate().filter_map(through);
     // The connections behind proxies follow those of all flows.
     let onward = scenario.flows.len()..;
     let proxy = |((index, flow, host), connection)| {
-        let (_, to) = network.connected_pairs(connection).next().expect("a route connects them");
+        let [_, to] = network.connected_pairs(connection).next().expect("a route connects them");
         let at = |address| SocketAddr::new(address, port(index)).to_string();
         Proxy { flow, host, listen: at(any), to: at(scenario.address(to)) }
     };
@@ -310,7 +341,7 @@ fn changes(scenario: &Scenario, hosts: &[Host]) -> Vec<InterfaceChange> {
                     if own.link() != on.link || !ends {
                         continue;
                     }
-                    let new = on.renumbers.then(|| scenario.address_of(own, generations[on.link]));
+                    let new = on.renumbers.then(|| scenario.address_of(other.of, generations[on.link]));
                     let (at_s, address) = (event.at.as_secs_f64(), new.map(|ip| ip.to_string()));
                     changes.push(InterfaceChange { at_s, host, interface, up, address });
                 }

@@ -12,6 +12,7 @@
 //! ```
 //! use anabranch_base::time::{Duration, Time};
 //! use anabranch_net::emulator::EmulatedNetwork;
+//! use anabranch_netem::IpVersion;
 //! use anabranch_wire::{Body, Ecn, Packet, udp};
 //!
 //! let text = r#"
@@ -33,8 +34,8 @@
 //! let [client, server] = [0, 1].map(|end| emulated.network().interfaces(0, end)[0]);
 //!
 //! let packet = Packet {
-//!     source: client.address(scenario.ip),
-//!     destination: server.address(scenario.ip),
+//!     source: client.address(IpVersion::V4),
+//!     destination: server.address(IpVersion::V4),
 //!     ecn: Ecn::NotEct,
 //!     body: Body::Udp(udp::Datagram::default()),
 //! };

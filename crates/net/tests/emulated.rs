@@ -52,7 +52,7 @@ fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<Link
     };
     let own = |seen: &Seen| {
         let packet = anabranch_net::emulator::RawPacket::new(seen.bytes.clone()).expect("a packet");
-        packet.source() == seen.interface.address(scenario.ip)
+        Interface::of_address(packet.source()) == Some(seen.interface)
     };
     let (sent, arrived) = all.into_iter().filter(at_host).partition(own);
     (sent, arrived, result.links)

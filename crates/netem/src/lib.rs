@@ -118,5 +118,5 @@ mod series;
 pub use frame::{DropCause, Dropped, Drops, Frame};
 pub use link::{Link, Totals};
 pub use model::{Change, LinkDelay, LinkModel, LinkRate, RateTrace, Reorder};
-pub use network::{FlowHash, Interface, IpVersion, Network, Scope};
+pub use network::{FlowHash, Interface, InterfaceAddress, IpVersion, IpVersions, Network, Scope};
 pub use series::Series;

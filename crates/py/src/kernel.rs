@@ -80,7 +80,7 @@ impl Emulation {
             .map_err(|error| errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None))?;
         let mut attachments = Vec::new();
         for host in &layout.hosts {
-            for interface in &host.interfaces {
+            for interface in host.devices() {
                 let namespace = namespaces.get(&host.name).cloned();
                 attachments.push(Attachment {
                     interface: Interface(interface.index),

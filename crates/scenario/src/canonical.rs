@@ -6,9 +6,9 @@ use super::choices::{
     STACKS, STATES, word,
 };
 use super::model::{
-    Change, Event, Flow, FlowChange, FlowEvent, Host, Link, LinkDelay, LinkEvent, LinkModel, LinkRate, Loss,
-    MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace, Router, Scenario, Scope, Stack, Subject,
-    Workload,
+    Change, Event, Flow, FlowChange, FlowEvent, Host, IpVersion, Link, LinkDelay, LinkEvent, LinkModel,
+    LinkRate, Loss, MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace, Router, Scenario, Scope,
+    Stack, Subject, Workload,
 };
 use super::quantity::PACKETS;
 use super::table::OWN;
@@ -72,7 +72,7 @@ fn head(scenario: &Scenario) -> Entries {
 fn tables(scenario: &Scenario) -> [(&'static str, Vec<Entries>); 6] {
     let links = &scenario.links;
     [
-        ("link", links.iter().map(link).collect()),
+        ("link", links.iter().map(|entry| link(entry, links)).collect()),
         ("flow", scenario.flows.iter().map(|entry| flow(entry, links)).collect()),
         ("host", scenario.hosts.iter().map(|entry| host(entry, links)).collect()),
         ("router", scenario.routers.iter().map(|entry| router(entry, links)).collect()),
@@ -89,9 +89,20 @@ fn spread(least: Duration, more: Duration) -> Written {
     Table(vec![("uniform", List(vec![time(least), time(least + more)]))])
 }
 
-fn link(link: &Link) -> Entries {
+fn link(link: &Link, links: &[Link]) -> Entries {
     let between = link.between.iter().map(text).collect();
     let mut entries = vec![("name", text(&link.name)), ("between", List(between))];
+    // Defaults are not written: files without the keys keep their canonical form.
+    entries.extend(link.ip.map(|ip| ("ip", text(word(IP_VERSIONS, &ip)))));
+    match link.addresses {
+        [1, 1] => {}
+        [one, other] if one == other => entries.push(("addresses", u32::from(one).into())),
+        counts => {
+            let counts = counts.map(|count| u32::from(count).into()).to_vec();
+            entries.push(("addresses", List(counts)));
+        }
+    }
+    entries.extend(link.address_of.map(|shared| ("address_of", text(&links[shared.link].name))));
     // A global scope, the default, is not written: files without the key keep their canonical form.
     if link.scope != Scope::Global {
         entries.push(("scope", text(word(SCOPES, &link.scope))));
@@ -289,10 +300,19 @@ fn own(key: &str, flow: &Flow, links: &[Link]) -> Option<Written> {
         ("backup", ..) => Some(names(&flow.backup, links)),
         ("ordered", ..) => Some(flow.ordered.into()),
         ("initial_path", _, []) => None,
-        ("initial_path", Protocol::Sctp(_), &[destination]) => Some(text(&links[destination].name)),
-        ("initial_path", _, path) => Some(names(path, links)),
+        ("initial_path", Protocol::Sctp(_), &[destination]) => {
+            Some(text(name_with(&links[destination], flow.initial_version)))
+        }
+        ("initial_path", _, path) => {
+            Some(List(path.iter().map(|&link| text(name_with(&links[link], flow.initial_version))).collect()))
+        }
         _ => unreachable!("{key} is no key of this crate"),
     }
+}
+
+/// The name of a link, with a version of IP if there is one.
+fn name_with(link: &Link, version: Option<IpVersion>) -> String {
+    format!("{}{}", link.name, version.map_or("", IpVersion::suffix))
 }
 
 /// A list of links.
@@ -374,7 +394,7 @@ fn event(event: &Event, (links, flows): (&[Link], &[Flow])) -> Entries {
         Subject::Flow(FlowEvent { flow, change }) => {
             let set = match change {
                 FlowChange::Backup(backup) => ("backup", names(backup, links)),
-                FlowChange::Primary(link) => ("primary", text(&links[*link].name)),
+                FlowChange::Primary(link, version) => ("primary", text(name_with(&links[*link], *version))),
             };
             vec![at, ("flow", text(&flows[*flow].name)), ("set", Table(vec![set]))]
         }

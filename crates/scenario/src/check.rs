@@ -3,10 +3,11 @@
 use super::document::{Data, Node, Table, read_value};
 use super::error::{Fault, Origin, is_hidden, one_line, quoted, shortened};
 use super::keys::{Default, Key, Kind, Kinds, Section, Shape};
+use super::model::{IpVersion, QueueLimit};
 use super::quantity::{self, Family, PACKETS, RATE, SIZE, TIME};
 use super::suggest::{nearest, remedy};
 use super::values::{Checked, Value, Values};
-use super::{choices, choices::Protocols, model::QueueLimit};
+use super::{choices, choices::Protocols};
 use anabranch_base::time::Duration;
 use anabranch_base::units::Rate;
 use core::fmt;
@@ -205,6 +206,7 @@ fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value,
     match shape {
         Shape::Text => text(node, place, "a text in quotes").map(|text| Value::Text(text.to_owned())),
         Shape::Name => name(node, place),
+        Shape::Path => path(node, place),
         Shape::Flag => match node.data {
             Data::Flag(flag) => Ok(Value::Flag(flag)),
             _ => Err(mismatch(node, place, "true or false")),
@@ -270,6 +272,15 @@ fn name(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
         let rule = format!("names consist of 1 to {MAX_NAME_CHARS} letters, digits, \"-\" and \"_\"");
         return Err(Fault::new(node.origin, format!("{place} is {shown}; {rule}")));
     }
+    Ok(Value::Text(text.to_owned()))
+}
+
+/// A name that may end with a version of IP.
+fn path(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
+    let text = text(node, place, "a name in quotes")?;
+    let suffixes = [IpVersion::V4, IpVersion::V6].map(IpVersion::suffix);
+    let link = suffixes.into_iter().find_map(|suffix| text.strip_suffix(suffix)).unwrap_or(text);
+    name(&Node { data: Data::Text(link.to_owned()), origin: node.origin }, place)?;
     Ok(Value::Text(text.to_owned()))
 }
 

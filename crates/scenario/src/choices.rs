@@ -1,14 +1,15 @@
 //! Words of scenarios for networks and workloads, each with the value that it stands for.
 
-use super::model::{Directions, IpVersion, Scope, Stack};
+use super::model::{Directions, IpVersions, Scope, Stack};
 pub(super) use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 pub(super) use anabranch_settings::words::{
     Choice, Named, choices, congestion, named, path_managers, pick, schedulers, word,
 };
 
-pub(super) static IP_VERSIONS: &[Named<IpVersion>] = &[
-    named("v4", "IPv4: headers of 20 bytes, addresses within 10.0.0.0/8", IpVersion::V4),
-    named("v6", "IPv6: headers of 40 bytes, addresses within 2001:db8::/32", IpVersion::V6),
+pub(super) static IP_VERSIONS: &[Named<IpVersions>] = &[
+    named("v4", "IPv4: headers of 20 bytes, addresses within 10.0.0.0/8", IpVersions::V4),
+    named("v6", "IPv6: headers of 40 bytes, addresses within 2001:db8::/32", IpVersions::V6),
+    named("both", "IPv4 and IPv6: an address of each", IpVersions::Both),
 ];
 
 pub(super) static SCOPES: &[Named<Scope>] = &[

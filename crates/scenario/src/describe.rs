@@ -19,7 +19,7 @@ pub(super) fn briefly(shape: &Shape) -> String {
         Shape::Integer { min, max } => format!("whole number, {min} to {max}"),
         Shape::Number { min, max } => format!("number, {min} to {max}"),
         Shape::Above { min } => format!("number above {min}"),
-        Shape::Name => "name".into(),
+        Shape::Name | Shape::Path => "name".into(),
         Shape::List { of, min, max } if min == max => format!("[{}]", vec![briefly(of); *min].join(", ")),
         Shape::List { of, .. } => format!("[{}, …]", briefly(of)),
         Shape::Either(shapes) => shapes.iter().map(briefly).collect::<Vec<_>>().join(", or "),
@@ -47,7 +47,7 @@ fn keys_of(names: &[&str]) -> String {
 pub(super) fn shape(shape: &Shape) -> String {
     match shape {
         Shape::Text => "text".into(),
-        Shape::Name => "a name".into(),
+        Shape::Name | Shape::Path => "a name".into(),
         Shape::Flag => "true or false".into(),
         Shape::Integer { min, max } if *max > u64::from(u32::MAX) => format!("a whole number from {min}"),
         Shape::Integer { min, max } => format!("a whole number from {min} to {max}"),

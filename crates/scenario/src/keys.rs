@@ -45,6 +45,8 @@ pub(super) enum Shape {
     Text,
     /// The name of a node, link or flow: letters, digits, `-` and `_`.
     Name,
+    /// The name of a link, with or without a version of IP.
+    Path,
     /// `true` or `false`.
     Flag,
     /// A whole number.
@@ -176,6 +178,7 @@ impl Shape {
             self,
             Self::Text
                 | Self::Name
+                | Self::Path
                 | Self::Time { .. }
                 | Self::Rate { .. }
                 | Self::Size

@@ -2,15 +2,17 @@
 
 pub use anabranch_netem::loss::Settings as Loss;
 pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
-pub use anabranch_netem::{Change, IpVersion, LinkDelay, LinkModel, LinkRate, RateTrace, Reorder, Scope};
+pub use anabranch_netem::{
+    Change, IpVersion, IpVersions, LinkDelay, LinkModel, LinkRate, RateTrace, Reorder, Scope,
+};
 pub use anabranch_settings::protocol::Protocol;
 
 use crate::measure::{MAX_COUNTED_EVENTS, Outage};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
-use anabranch_netem::network::{BuildError, Forwarding, Network, RouterTable, Table};
-use anabranch_netem::{FlowHash, Interface};
+use anabranch_netem::network::{BuildError, Forwarding, LinkAddresses, Network, RouterTable, Table};
+use anabranch_netem::{FlowHash, Interface, InterfaceAddress};
 use anabranch_settings::policy::Reliability;
 use anabranch_wire::ip::protocol;
 use core::net::{IpAddr, SocketAddr};
@@ -28,8 +30,8 @@ pub struct Scenario {
     pub duration: Duration,
     /// Time before measuring begins.
     pub warmup: Duration,
-    /// Address family of the hosts.
-    pub ip: IpVersion,
+    /// Versions of IP of the links without versions of their own.
+    pub ip: IpVersions,
     /// Whether the kernel's hosts pass several packets at once to their interfaces.
     pub offload: bool,
     /// Seed of every random stream; at most [`MAX_SEED`].
@@ -89,7 +91,42 @@ impl Scenario {
         });
         let routers = routers.collect();
         let forwarding = Forwarding { ecmp: self.ecmp, seed: self.seed, routers };
-        Network::new(&between, &self.connections(), &tables, &forwarding)
+        Network::new((&between, &self.link_addresses()), &self.connections(), &tables, &forwarding)
+    }
+
+    /// The addresses of all links; none, if every link has one IPv4 address at each end.
+    fn link_addresses(&self) -> Vec<LinkAddresses> {
+        let addresses = |(index, link): (usize, &Link)| {
+            let mut of = [None; 2];
+            if let Some(shared) = link.address_of {
+                let node = &link.between[shared.end];
+                let end = self.links[shared.link].between.iter().position(|other| other == node);
+                of[shared.end] = end.map(|end| Interface::new(shared.link, end));
+            }
+            LinkAddresses { versions: self.versions(index), counts: link.addresses, of }
+        };
+        let all: Vec<_> = self.links.iter().enumerate().map(addresses).collect();
+        if all.iter().all(|of_link| *of_link == LinkAddresses::default()) { Vec::new() } else { all }
+    }
+
+    /// The versions of IP of all links together.
+    pub fn used_versions(&self) -> IpVersions {
+        let mut all = (0..self.links.len()).map(|link| self.versions(link));
+        let first = all.next().unwrap_or(self.ip);
+        if all.all(|other| other == first) { first } else { IpVersions::Both }
+    }
+
+    /// The name of an address: that of its link, with the version of IP if the link has both.
+    pub fn address_name(&self, of: InterfaceAddress) -> String {
+        let is_dual = self.versions(of.link()) == IpVersions::Both;
+        let version = if is_dual { of.version.suffix() } else { "" };
+        let number = if of.number > 0 { format!("#{}", of.number + 1) } else { String::new() };
+        format!("{}{version}{number}", self.links[of.link()].name)
+    }
+
+    /// The versions of IP of a link.
+    pub fn versions(&self, link: usize) -> IpVersions {
+        self.links[link].versions(self.ip)
     }
 
     /// Its links and flows as a network of hosts on a machine.
@@ -97,42 +134,48 @@ impl Scenario {
     /// # Errors
     ///
     /// Like [`network`](Self::network), and if a link's addresses are link-local: on a machine they would
-    /// need the interface as a scope identifier (RFC 4007 §11).
+    /// need the interface as a scope identifier (RFC 4007 §11). Nor do links share addresses there.
     pub fn real_network(&self) -> Result<Network, BuildError> {
+        if let Some(link) = self.links.iter().find(|link| link.address_of.is_some()) {
+            return Err(BuildError::SharedAddresses { link: link.name.clone() });
+        }
         match self.links.iter().find(|link| link.scope == Scope::Link) {
             Some(link) => Err(BuildError::LinkLocal { link: link.name.clone() }),
             None => self.network(),
         }
     }
 
-    /// The address of an end of a link at the start.
-    pub fn address(&self, interface: Interface) -> IpAddr {
-        self.address_of(interface, 0)
+    /// The value of an address at the start.
+    pub fn address(&self, of: InterfaceAddress) -> IpAddr {
+        self.address_of(of, 0)
     }
 
-    /// The address of an end of a link after this number of new addresses.
-    pub fn address_of(&self, interface: Interface, generation: u8) -> IpAddr {
-        match self.links[interface.link()].scope {
-            Scope::Global => interface.address_of(self.ip, generation),
-            Scope::Link => interface.link_local_address(),
+    /// The value of an address after this number of new addresses.
+    pub fn address_of(&self, of: InterfaceAddress, generation: u8) -> IpAddr {
+        match (self.links[of.link()].scope, of.version) {
+            (Scope::Link, IpVersion::V6) => of.link_local(),
+            _ => of.ip(generation),
         }
     }
 
-    /// The interfaces between which a connection of a flow begins, by its index among the connections: the
+    /// The addresses between which a connection of a flow begins, by its index among the connections: the
     /// first pair connected by routes, considering the flow's initial path. A connection that is not bound to
     /// an address leaves by the main table of its host, if that has one, even if the table leads elsewhere.
     ///
     /// # Panics
     ///
     /// If no routes connect the hosts by the initial path; the parser refuses such scenarios.
-    pub fn first_pair(&self, network: &mut Network, (index, flow): (usize, &Flow)) -> [Interface; 2] {
+    pub fn first_pair(&self, network: &mut Network, (index, flow): (usize, &Flow)) -> [InterfaceAddress; 2] {
         let mut pairs = network.connected_pairs(index);
-        let (from, to) = pairs
-            .find(|(from, to)| flow.begins_on([from.link(), to.link()]))
+        let [from, to] = pairs
+            .find(|pair| flow.begins_at(*pair))
             .expect("a route connects the hosts of every flow, by its initial path");
         drop(pairs);
-        let at_host =
-            |link| network.interfaces(index, 0).iter().copied().find(|i: &Interface| i.link() == link);
+        let at_host = |link| {
+            let own = network.interfaces(index, 0).iter().find(|interface| interface.link() == link);
+            let address = own.map(|&interface| InterfaceAddress::first(interface, to.version));
+            address.filter(|address| network.has(*address))
+        };
         let bound = match &flow.protocol {
             Protocol::Tcp(_) | Protocol::Mptcp(_) => {
                 flow.initial_path.iter().any(|&link| at_host(link).is_some())
@@ -192,12 +235,34 @@ pub struct Link {
     pub name: String,
     /// The two nodes.
     pub between: [String; 2],
-    /// Scope of its addresses.
+    /// Versions of IP of its packets and addresses; `None` as in the scenario.
+    pub ip: Option<IpVersions>,
+    /// Number of addresses of each version, by end.
+    pub addresses: [u8; 2],
+    /// The other link whose addresses one end has.
+    pub address_of: Option<SharedAddress>,
+    /// Scope of its IPv6 addresses.
     pub scope: Scope,
     /// From the first node to the second.
     pub forward: LinkModel,
     /// From the second node to the first.
     pub reverse: LinkModel,
+}
+
+impl Link {
+    /// Its versions of IP, in a scenario whose other links have these.
+    pub fn versions(&self, others: IpVersions) -> IpVersions {
+        self.ip.unwrap_or(others)
+    }
+}
+
+/// Addresses that a host has on several links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedAddress {
+    /// Index of the link with the addresses.
+    pub link: usize,
+    /// The end of the other link that has them, too.
+    pub end: usize,
 }
 
 /// A node that processes passing packets, in addition to forwarding them.
@@ -301,8 +366,9 @@ pub struct FlowEvent {
 pub enum FlowChange {
     /// Indices of the links whose addresses are backups from now on, for Multipath TCP.
     Backup(Vec<usize>),
-    /// Index of the link of the receiver of the data whose address becomes the primary destination, for SCTP.
-    Primary(usize),
+    /// Index of the link of the receiver of the data whose address becomes the primary destination, for SCTP, and the
+    /// version of the address; `None` for the only one.
+    Primary(usize, Option<IpVersion>),
 }
 
 impl Event {
@@ -366,6 +432,8 @@ pub struct Flow {
     /// TCP, links of either host. For SCTP, the link of the receiving host whose address is the initial
     /// destination, followed, if given, by that of the connecting host whose address is the source.
     pub initial_path: Vec<usize>,
+    /// Version of IP of the first path; `None` for any.
+    pub initial_version: Option<IpVersion>,
     /// Indices of links whose addresses are backups for Multipath TCP.
     pub backup: Vec<usize>,
     /// The stacks of the `from` host and of the other end of its connection; `None` for the world's.
@@ -400,6 +468,7 @@ impl Flow {
             through: None,
             protocol: Protocol::Tcp(tcp.clone()),
             initial_path: Vec::new(),
+            initial_version: None,
             backup: Vec::new(),
             ..self.clone()
         })
@@ -408,6 +477,12 @@ impl Flow {
     /// Its start, drawn from a stream forked off the flow's, so that no other draw changes.
     pub fn drawn_start(&self, rng: &Rng) -> Time {
         self.start + Duration::from_nanos(rng.fork("start").between(0, self.start_spread.as_nanos()))
+    }
+
+    /// Whether its connection may begin between two addresses.
+    pub fn begins_at(&self, pair: [InterfaceAddress; 2]) -> bool {
+        self.initial_version.is_none_or(|version| version == pair[0].version)
+            && self.begins_on(pair.map(InterfaceAddress::link))
     }
 
     /// Whether its connection may begin on a path that leaves and arrives by these links.

@@ -8,7 +8,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::{Rescheduling, Splitting};
 use anabranch_multipath::{congestion, scheduler};
-use anabranch_netem::IpVersion;
+use anabranch_netem::IpVersions;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::fifo;
 use anabranch_sctp::{self as sctp, SackPath};
@@ -36,6 +36,9 @@ pub fn link(name: &str, between: [&str; 2], model: LinkModel) -> Link {
     Link {
         name: name.into(),
         between: between.map(String::from),
+        ip: None,
+        addresses: [1; 2],
+        address_of: None,
         scope: Scope::Global,
         forward: model.clone(),
         reverse: model,
@@ -52,6 +55,7 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
         protocol: Protocol::Udp,
         mtu: None,
         initial_path: Vec::new(),
+        initial_version: None,
         backup: Vec::new(),
         stacks: [None; 2],
         ordered: false,
@@ -148,7 +152,7 @@ pub fn scenario(seconds: u64, links: Vec<Link>, flows: Vec<Flow>) -> Scenario {
         title: "test".into(),
         duration: Duration::from_secs(seconds),
         warmup: Duration::ZERO,
-        ip: IpVersion::V4,
+        ip: IpVersions::V4,
         ecmp: true,
         offload: true,
         seed: 1,

@@ -30,8 +30,7 @@ impl Hosts {
             device: interface.device.clone(),
         };
         let layout = &hosts.layout;
-        let interfaces =
-            layout.hosts.iter().flat_map(|host| host.interfaces.iter().map(|i| (host.name.as_str(), i)));
+        let interfaces = layout.hosts.iter().flat_map(|host| host.devices().map(|i| (host.name.as_str(), i)));
         let attachments = interfaces.map(attach).collect();
         let emulator = Emulator::open(Arc::clone(scenario), scenario.seed, attachments, Settings::default());
         let emulator = emulator.expect("TUN");

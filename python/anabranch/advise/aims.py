@@ -27,12 +27,12 @@ class Aim:
     """By key of the flow, the values that a choice may have; the search begins with the first."""
 
     @classmethod
-    def parse(cls, text: str, links: Sequence[str]) -> Aim:
+    def parse(cls, text: str, links: Mapping[str, str]) -> Aim:
         """Read an aim.
 
         Args:
             text: One of `NAMES`, with the name of a link in place of LINK.
-            links: Names of the links that can be avoided.
+            links: The links that can be avoided, by name, with the value of `initial_path` for each.
 
         Raises:
             InputError: If the aim or its link is unknown, or no other link remains.
@@ -47,7 +47,7 @@ class Aim:
             raise InputError(f'there is no aim "{text}" ({nearest(text, list(NAMES))})')
         if link not in links:
             raise InputError(f'the aim "{text}" names no link of this host ({nearest(link, list(links))})')
-        others = tuple(other for other in links if other != link)
+        others = tuple(path for other, path in links.items() if other != link)
         if not others:
             raise InputError(f'the aim "{text}" leaves no link; give a second one')
         return cls(text, allowed={"backup": ((link,),), "initial_path": others})

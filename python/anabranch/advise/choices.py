@@ -75,7 +75,7 @@ def current(facts: Facts) -> dict[str, Any]:
     first = facts.paths[0].report["links"] if facts.paths else []
     own = [link["name"] for link in facts.links_of_ends()]
     if not isinstance(values.get("initial_path"), str):
-        values["initial_path"] = next((name for name in own if name in first), None)
+        values["initial_path"] = next((facts.first_path(name) for name in own if name in first), None)
     return {**values, "congestion": facts.flow["congestion"]}
 
 
@@ -100,7 +100,7 @@ def dimensions(facts: Facts, may: str) -> list[Dimension]:
         Dimension("congestion", (*_IN_LINUX, *COUPLED)),
         Dimension("send_buffer", larger["send_buffer"]),
         Dimension("backup", ((), *((name,) for name in links))),
-        Dimension("initial_path", tuple(links)),
+        Dimension("initial_path", tuple(facts.first_path(name) for name in links)),
     ]
     if may == "all":
         found.insert(2, Dimension("scheduler", _SCHEDULERS))

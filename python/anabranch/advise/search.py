@@ -138,7 +138,7 @@ class _Search:
         self._trials = trials
         self._options = options
         self._facts = facts = Facts.of(first, None)
-        self._aim = Aim.parse(options.aim, access_links(facts))
+        self._aim = Aim.parse(options.aim, {name: facts.first_path(name) for name in access_links(facts)})
         self._dimensions = self._aim.restricted(options.only or dimensions(facts, options.may))
         self._base = current(facts)
         self._objective = Objective.of(first, facts.name, self._aim.objective)
@@ -255,7 +255,7 @@ class _Search:
         return [
             Choice()
             .having("backup", tuple(sorted(other for other in links if other != name)), self._base)
-            .having("initial_path", name, self._base)
+            .having("initial_path", self._facts.first_path(name), self._base)
             for name in links
         ]
 
@@ -283,7 +283,7 @@ class _Search:
         ends = (facts.flow["from"], facts.flow.get("through") or facts.flow["to"])
         flows = [
             {"name": f"tcp-on-{link}", "from": ends[0], "to": ends[1], "protocol": "tcp", "congestion": "cubic",
-             "initial_path": link}
+             "initial_path": facts.first_path(link)}
             for link in links
         ]  # fmt: skip
         whole = {**facts.spelt_out, "flow": [*facts.spelt_out["flow"], *flows]}

@@ -205,7 +205,7 @@ def initial_path(facts: Facts) -> Iterator[Proposal]:
         evidence = 0.2 if facts.protocol in MULTIPATH else 0.5
         if other is not None and other.rtt_s >= first.rtt_s and (other.rate_bps or 0.0) <= (first.rate_bps or 0.0):
             evidence = _MIN_EVIDENCE
-        yield of_flow(facts, {"initial_path": link}, cause, evidence, link)
+        yield of_flow(facts, {"initial_path": facts.first_path(link)}, cause, evidence, link)
 
 
 def single_path(facts: Facts) -> Iterator[Proposal]:

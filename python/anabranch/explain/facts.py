@@ -238,6 +238,14 @@ class Facts:
         ends = {self.flow["from"], self.flow.get("through", self.flow["to"])}
         yield from (link for link in self.spelt_out["link"] if ends & set(link["between"]))
 
+    def first_path(self, name: str) -> str:
+        """The value of `initial_path` for a link: its name, with the version of IP of its first path if it has both."""
+        link = next(link for link in self.spelt_out["link"] if link["name"] == name)
+        if link.get("ip", self.spelt_out["ip"]) != "both":
+            return name
+        local = next((path["local"] for path in self.flow["paths"] if name in path["links"]), "")
+        return f"{name}:v6" if local.startswith("[") else f"{name}:v4"
+
     def unused_links(self) -> list[str]:
         """Links of the flow's hosts that carry nothing of it: without a path, or with one that only stands by.
 

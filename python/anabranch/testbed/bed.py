@@ -202,9 +202,9 @@ class Testbed:
         return next(iter(self.addresses(host).values()))
 
     def addresses(self, host: str) -> dict[str, str]:
-        """The addresses of a host, by link."""
+        """The addresses of a host, by link; where a link has several, by link, version of IP and number."""
         found = next(other for other in self.layout["hosts"] if other["name"] == host)
-        return {interface["link"]: interface["address"] for interface in found["interfaces"]}
+        return {interface["name"]: interface["address"] for interface in found["interfaces"]}
 
     def _emulate(self) -> Any:
         request, pcap = self.request, self.request.pcap

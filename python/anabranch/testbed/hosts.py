@@ -263,6 +263,8 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
     # Routes of a scenario's own table apply even if the interface does not reach the address.
     reached = {route["to"] for route in interface["routes"]}
     for address, by in (settings.main or {}).items():
+        if (":" in address) != (":" in interface["address"]):
+            continue
         for table in own + ([_MAIN] if by == number else []):
             if address not in reached:
                 routes.route(
@@ -274,7 +276,7 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
 def _is_main(route: Mapping[str, Any], number: int, settings: HostSettings) -> bool:
     """Whether the main table uses this route."""
     if settings.main is not None:
-        return settings.main[route["to"]] == number
+        return settings.main.get(route["to"]) == number
     chosen = settings.ways.get(route["to"])
     return bool(route["first"]) if chosen is None else chosen == number
 

@@ -98,8 +98,10 @@ def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
     scenario = layout["scenario"]
     if layout["has_alternatives"]:
         yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
-    if scenario["ip"] != "v4":
+    if scenario["ip"] != "v4" or any(link.get("ip", "v4") != "v4" for link in scenario["link"]):
         yield "links of netem carry IPv4 only"
+    if any("addresses" in link for link in scenario["link"]):
+        yield "hosts have one address on each link of netem"
     for link in scenario["link"]:
         for model in (link, {**link, **link.get("reverse", {})}):
             for problem in _misfits(model):

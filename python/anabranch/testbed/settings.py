@@ -100,7 +100,7 @@ class HostSettings:
             InputError: If another flow or the scenario's main table needs another interface.
 
         """
-        if self.main is not None and self.main[address] != interface:
+        if self.main is not None and self.main.get(address) != interface:
             raise InputError(
                 f'flow "{flow}": the kernel makes disjoint pairs by the main table of host "{host}", but [[host]] '
                 f'sets other routes; set paths = "fullmesh", give the table these routes, or use --world sim'
@@ -193,9 +193,10 @@ def _without_flows(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     for table in scenario.get("host", ()):
         found[table["name"]].policy_routing = table["policy_routing"]
         found[table["name"]].main = _main(table, layout)
-    quiet = _QUIET | (_QUIET_IPV6 if scenario["ip"] == "v6" else {"net.ipv6.conf.all.disable_ipv6": "1"})
-    for host in found.values():
-        host.sysctls.update(quiet)
+    for declared in layout["hosts"]:
+        host = found[declared["name"]]
+        has_ipv6 = any(":" in interface["address"] for interface in declared["interfaces"])
+        host.sysctls.update(_QUIET | (_QUIET_IPV6 if has_ipv6 else {"net.ipv6.conf.all.disable_ipv6": "1"}))
         host.offload = scenario["offload"]
     return found
 
@@ -209,16 +210,23 @@ def _flow(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mappi
 
 
 def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]:
-    """Index of the interface that the scenario's main table of a host uses, by remote address."""
+    """Index of the interface that the scenario's main table of a host uses, by remote address.
+
+    Addresses of a version of IP that the link of the table lacks are missing.
+    """
     own = next(host["interfaces"] for host in layout["hosts"] if host["name"] == table["name"])
-    places = {interface["link"]: number for number, interface in enumerate(own)}
+    places: dict[tuple[str, bool], int] = {}
+    for number, interface in enumerate(own):
+        places.setdefault((interface["link"], ":" in interface["address"]), number)
     routes = dict(table["routes"])
-    return {
-        interface["address"]: places[routes.get(interface["link"], table["default_route"])]
-        for host in layout["hosts"]
-        if host["name"] != table["name"]
-        for interface in host["interfaces"]
+    remote = [
+        interface for host in layout["hosts"] if host["name"] != table["name"] for interface in host["interfaces"]
+    ]
+    wanted = {
+        interface["address"]: (routes.get(interface["link"], table["default_route"]), ":" in interface["address"])
+        for interface in remote
     }
+    return {address: places[by] for address, by in wanted.items() if by in places}
 
 
 def _connections(flow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -284,6 +292,8 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
     # The kernel connects to each announced address from the source address of the route to it: the i-th route is to
     # the i-th address, which makes disjoint pairs. Endpoints at this host would also connect to the first address.
     for number, (local, remote) in enumerate(zip(here, there, strict=False)):
+        if (":" in local["address"]) != (":" in remote["address"]):
+            continue
         flags = _SIGNAL | _backup(flow, local, remote)
         receiver.require_endpoint(remote["address"], flags, flow["name"], host=flow["to"])
         sender.require_interface(remote["address"], number, flow["name"], host=flow["from"])

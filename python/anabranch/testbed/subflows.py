@@ -30,21 +30,28 @@ _TOKEN_LOCAL = 2
 def is_missing(address: str) -> bool:
     """Whether a connection of this namespace lacks a subflow at an address, and none has its only subflow there."""
     wanted = ipaddress.ip_address(address)
-    connections = by_token(socket.AF_INET6 if ":" in address else socket.AF_INET).values()
+    connections = by_token().values()
     return any(wanted not in used for used in connections) and all(used != {wanted} for used in connections)
 
 
-def by_token(family: socket.AddressFamily) -> dict[int, set[Address]]:
+def by_token() -> dict[int, set[Address]]:
     """The local addresses of the subflows of each connection of this namespace, by the connection's token."""
     from pyroute2 import DiagSocket
 
     found: dict[int, set[Address]] = defaultdict(set)
     with DiagSocket() as diagnostics:
-        for message in diagnostics.get_sock_stats(family=family, states=_CONNECTED, extensions=_INFO):
-            token = _subflow(message).get(_TOKEN_LOCAL)
-            if token is not None:
-                found[int.from_bytes(token, sys.byteorder)].add(ipaddress.ip_address(message["idiag_src"]))
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for message in diagnostics.get_sock_stats(family=family, states=_CONNECTED, extensions=_INFO):
+                token = _subflow(message).get(_TOKEN_LOCAL)
+                if token is not None:
+                    found[int.from_bytes(token, sys.byteorder)].add(_plain(message["idiag_src"]))
     return found
+
+
+def _plain(text: str) -> Address:
+    """An address; that of IPv4 for a socket of IPv6 that carries IPv4."""
+    address = ipaddress.ip_address(text)
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _subflow(message: Any) -> dict[int, bytes]:

@@ -6,7 +6,7 @@ use super::packet::RawPacket;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_netem::network::BuildError;
-use anabranch_netem::{DropCause, FlowHash, Interface, IpVersion, Link, Network, Totals};
+use anabranch_netem::{DropCause, FlowHash, Interface, InterfaceAddress, IpVersion, Link, Network, Totals};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Directions, Event, LinkEvent, Subject};
 use anabranch_scenario::result::{LinkResult, Measured};
@@ -56,14 +56,13 @@ struct Direction {
 #[derive(Debug)]
 pub struct EmulatedNetwork {
     network: Network,
-    version: IpVersion,
     directions: Vec<Direction>,
     /// Events of directions.
     queue: BinaryHeap<Reverse<(Time, u32)>>,
     /// Index of the first hop of a flow's route between two interfaces, if there is one.
-    routes: BTreeMap<(Interface, Interface, FlowHash), Option<u32>>,
+    routes: BTreeMap<(Interface, InterfaceAddress, FlowHash), Option<u32>>,
     /// Index of the first hop of the route of a direction's errors to an interface, if there is one.
-    error_routes: BTreeMap<(u32, Interface, FlowHash), Option<u32>>,
+    error_routes: BTreeMap<(u32, InterfaceAddress, FlowHash), Option<u32>>,
     /// Index of the first hop of each stored route.
     stored: BTreeMap<Vec<Interface>, u32>,
     /// Whether routers choose among several ways by the hash of a packet's flow.
@@ -109,7 +108,6 @@ impl EmulatedNetwork {
         }
         Ok(Self {
             network,
-            version: scenario.ip,
             directions,
             queue: BinaryHeap::new(),
             routes: BTreeMap::new(),
@@ -177,9 +175,9 @@ impl EmulatedNetwork {
         if destination.is_multicast() {
             return self.recycle(packet.into_bytes());
         }
-        let to = self.interface_of(destination);
+        let to = self.address_of(destination);
         let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
-        if let Some(start) = to.and_then(|to| self.route([from, to], hash)) {
+        if let Some(start) = to.and_then(|to| self.route((from, to), hash)) {
             self.offer(now, start, packet);
         } else {
             self.unreachable += 1;
@@ -278,12 +276,13 @@ impl EmulatedNetwork {
         }
     }
 
-    /// The interface that has this address now.
-    fn interface_of(&self, address: IpAddr) -> Option<Interface> {
-        let (interface, generation) = Interface::with_generation(address)?;
-        let is_present = interface.address_of(self.version, generation) == address
-            && self.generations.get(interface.link()) == Some(&generation);
-        is_present.then_some(interface)
+    /// The interface's address that has this value now.
+    fn address_of(&self, value: IpAddr) -> Option<InterfaceAddress> {
+        let (address, generation) = InterfaceAddress::with_generation(value)?;
+        let is_present = address.ip(generation) == value
+            && self.generations.get(address.link()) == Some(&generation)
+            && self.network.has(address);
+        is_present.then_some(address)
     }
 
     /// Processes a packet that has reached the end of a direction.
@@ -344,7 +343,7 @@ impl EmulatedNetwork {
         if matches!(packet.protocol(), protocol::ICMP | protocol::ICMPV6) || !may_be_answered(source) {
             return;
         }
-        let to = self.interface_of(source);
+        let to = self.address_of(source);
         // An error takes the way of the packet that it quotes.
         let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
         let Some(start) = to.and_then(|to| self.error_route(direction, to, hash)) else {
@@ -353,7 +352,7 @@ impl EmulatedNetwork {
         };
         let mtu = self.directions[direction as usize].link.mtu();
         let error = Packet {
-            source: Interface(direction).address(self.version),
+            source: Interface(direction).address(IpVersion::of(source)),
             destination: source,
             ecn: Ecn::NotEct,
             body: Body::Icmp(Box::new(Message::PacketTooBig {
@@ -368,8 +367,8 @@ impl EmulatedNetwork {
         }
     }
 
-    /// Index of the first hop of the route between two interfaces. The host has selected the first of them.
-    fn route(&mut self, [from, to]: [Interface; 2], hash: FlowHash) -> Option<u32> {
+    /// Index of the first hop of the route from an interface, which the host has selected, to an address.
+    fn route(&mut self, (from, to): (Interface, InterfaceAddress), hash: FlowHash) -> Option<u32> {
         if let Some(&start) = self.routes.get(&(from, to, hash)) {
             return start;
         }
@@ -378,8 +377,8 @@ impl EmulatedNetwork {
         start
     }
 
-    /// Index of the first hop of the route of a direction's errors to an interface.
-    fn error_route(&mut self, direction: u32, to: Interface, hash: FlowHash) -> Option<u32> {
+    /// Index of the first hop of the route of a direction's errors to an address.
+    fn error_route(&mut self, direction: u32, to: InterfaceAddress, hash: FlowHash) -> Option<u32> {
         if let Some(&start) = self.error_routes.get(&(direction, to, hash)) {
             return start;
         }

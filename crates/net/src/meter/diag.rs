@@ -1,6 +1,7 @@
 //! The kernel's state of TCP connections and Multipath TCP subflows, from `sock_diag(7)`.
 
 use crate::netlink::{Lists, attributes};
+use anabranch_netem::{IpVersion, IpVersions};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::net::{AddressFamily, netlink};
 use std::collections::BTreeMap;
@@ -204,18 +205,17 @@ const TCP_INFO: &[(&str, usize, usize)] = &[
 /// Queries the kernel for the sockets in the network namespace of the thread that opened this.
 pub struct Diagnostics {
     lists: Lists,
-    family: u8,
+    versions: IpVersions,
 }
 
 impl Diagnostics {
-    /// Opens it for IPv4 or for IPv6 sockets.
+    /// Opens it for sockets of these versions of IP.
     ///
     /// # Errors
     ///
     /// If the kernel has no socket diagnostics.
-    pub fn open(ipv6: bool) -> io::Result<Self> {
-        let family = if ipv6 { AddressFamily::INET6 } else { AddressFamily::INET };
-        Ok(Self { lists: Lists::open(Some(netlink::SOCK_DIAG))?, family: family.as_raw() as u8 })
+    pub fn open(versions: IpVersions) -> io::Result<Self> {
+        Ok(Self { lists: Lists::open(Some(netlink::SOCK_DIAG))?, versions })
     }
 
     /// All established TCP connections and subflows.
@@ -239,11 +239,19 @@ impl Diagnostics {
     }
 
     fn list(&mut self, protocol: u8, attributes: &[u8]) -> io::Result<Vec<Socket>> {
-        let mut request = vec![self.family, protocol, INFO_BIT, 0];
-        request.extend_from_slice(&STATES.to_ne_bytes());
-        request.resize(REQUEST_BYTES, 0);
-        request.extend_from_slice(attributes);
-        self.lists.read((BY_FAMILY, &request), BY_FAMILY, socket)
+        let mut found = Vec::new();
+        for version in self.versions.all() {
+            let family = match version {
+                IpVersion::V4 => AddressFamily::INET,
+                IpVersion::V6 => AddressFamily::INET6,
+            };
+            let mut request = vec![family.as_raw() as u8, protocol, INFO_BIT, 0];
+            request.extend_from_slice(&STATES.to_ne_bytes());
+            request.resize(REQUEST_BYTES, 0);
+            request.extend_from_slice(attributes);
+            found.extend(self.lists.read((BY_FAMILY, &request), BY_FAMILY, socket)?);
+        }
+        Ok(found)
     }
 }
 

@@ -91,7 +91,7 @@ impl End {
 
     /// Connects; on failure, returns false and puts the reason into the record.
     fn try_connect(&self, socket: &OwnedFd) -> bool {
-        match rustix::net::connect(socket, &self.flow.remote) {
+        match rustix::net::connect(socket, &self.flow.socket_address(self.flow.remote)) {
             Ok(()) => {}
             Err(Errno::INPROGRESS) => {
                 if !self.wait_until_established(socket) {

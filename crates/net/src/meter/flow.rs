@@ -7,13 +7,13 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::Address;
 use anabranch_host as host;
 use anabranch_netem::network::BuildError;
-use anabranch_netem::{Interface, Network};
+use anabranch_netem::{Interface, InterfaceAddress, IpVersions, Network};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{self, Directions, MessageSize, Protocol, Stack, Workload};
 use anabranch_scenario::workload::Application;
 use anabranch_tcp::tcp;
 use core::fmt;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 
 /// Longest UDP payload in IPv4, bytes.
@@ -74,7 +74,7 @@ impl Transport {
 pub struct OwnEnd {
     /// The protocol with its settings.
     pub protocol: host::Protocol,
-    /// The addresses of the host; that of the first path is the first.
+    /// The addresses of the host, each with its interface; that of the first path is the first.
     pub addresses: Vec<(Interface, Address)>,
 }
 
@@ -87,6 +87,8 @@ pub struct Flow {
     pub local: SocketAddr,
     /// Destination: the receiving host, or its proxy.
     pub remote: SocketAddr,
+    /// Its sockets are of IPv6 and carry packets of IPv4, too: a socket of IPv4 has no subflows of IPv6.
+    pub dual_stack: bool,
     /// Its connection ends at a proxy, which opens a TCP connection to the receiving host.
     pub proxied: bool,
     /// The kernel's name of the congestion control.
@@ -111,6 +113,19 @@ impl Flow {
     /// Type of the receiving host's sockets.
     pub const fn receiver_transport(&self) -> Transport {
         if self.proxied { Transport::Tcp } else { self.transport }
+    }
+
+    /// Whether its sockets are of IPv4.
+    pub const fn has_ipv4_sockets(&self) -> bool {
+        self.remote.is_ipv4() && !self.dual_stack
+    }
+
+    /// An address as its sockets take it (RFC 4291 §2.5.5.2).
+    pub fn socket_address(&self, of: SocketAddr) -> SocketAddr {
+        match of.ip() {
+            IpAddr::V4(ip) if self.dual_stack => SocketAddr::new(ip.to_ipv6_mapped().into(), of.port()),
+            _ => of,
+        }
     }
 
     /// Whether the kernel's socket at an end needs the congestion control of the flow: not if it only receives from an own
@@ -151,6 +166,7 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
             transport,
             local: SocketAddr::new(scenario.address(from), 0),
             remote: SocketAddr::new(scenario.address(to), port(index)),
+            dual_stack: scenario.used_versions() == IpVersions::Both,
             proxied: declared.through.is_some(),
             congestion: settings.congestion.entry.name,
             send_buffer: size(settings.send_buffer, settings.send_autotuning),
@@ -185,35 +201,39 @@ pub fn own_ends(scenario: &Scenario) -> Result<BTreeMap<u32, Vec<FlowEnd>>, Buil
     Ok(ends)
 }
 
-/// An end of a flow, if it is on an own stack; `first` are the interfaces of the first path.
+/// An end of a flow, if it is on an own stack; `first` are the addresses of the first path.
 fn own_end(
     scenario: &Scenario,
     network: &mut Network,
     (index, end): (usize, usize),
-    first: [Interface; 2],
+    first: [InterfaceAddress; 2],
 ) -> Option<OwnEnd> {
     let declared = &scenario.flows[index];
     if declared.stacks[end] != Some(Stack::User) {
         return None;
     }
-    let [own, others] = [end, 1 - end].map(|end| network.interfaces(index, end).to_vec());
-    let address = |interface: Interface, network: &mut Network| {
-        let mtus = others.iter().filter_map(|&other| path_mtu(scenario, network, interface, other));
-        let mtu = mtus.chain(declared.mtu).min().unwrap_or(u16::MAX.into());
-        let backup = declared.backup.contains(&interface.link());
-        (interface, Address { ip: scenario.address(interface), mtu, backup })
+    let all = |network: &Network, end| {
+        let interfaces = network.interfaces(index, end).iter();
+        interfaces.flat_map(|&interface| network.addresses(interface)).collect::<Vec<_>>()
     };
-    let mut addresses: Vec<_> = own.iter().map(|&interface| address(interface, network)).collect();
-    addresses.sort_by_key(|(interface, _)| *interface != first[end]);
+    let [mut own, others] = [end, 1 - end].map(|end| all(network, end));
+    own.sort_by_key(|of| *of != first[end]);
+    let address = |of: InterfaceAddress, network: &mut Network| {
+        let mtus = others.iter().filter_map(|&other| path_mtu(scenario, network, of, other));
+        let mtu = mtus.chain(declared.mtu).min().unwrap_or(u16::MAX.into());
+        let backup = declared.backup.contains(&of.link());
+        (of.interface, Address { ip: scenario.address(of), mtu, backup })
+    };
+    let addresses: Vec<_> = own.iter().map(|&of| address(of, network)).collect();
     let mut protocol = host::Protocol::from(declared.protocol.clone());
     if let host::Protocol::Mptcp(config) = &mut protocol
         && end == CONNECTS
     {
         let routed: Vec<_> = network.connected_pairs(index).collect();
-        let pairs = own.iter().flat_map(|&from| others.iter().map(move |&to| (from, to)));
+        let pairs = own.iter().flat_map(|&from| others.iter().map(move |&to| [from, to]));
         let missing = pairs.filter(|pair| !routed.contains(pair));
         config.unroutable =
-            missing.map(|(from, to)| (scenario.address(from), scenario.address(to))).collect();
+            missing.map(|[from, to]| (scenario.address(from), scenario.address(to))).collect();
     }
     Some(OwnEnd { protocol, addresses })
 }

@@ -41,8 +41,8 @@ pub struct OwnFlow {
 pub struct OwnHost {
     /// The namespace of the host: the stack follows the state of its interfaces.
     pub namespace: Namespace,
-    /// The devices that attach it to the emulated network, each with its address.
-    pub devices: Vec<(StackDevice, Address)>,
+    /// The devices that attach it to the emulated network, each with its addresses.
+    pub devices: Vec<(StackDevice, Vec<Address>)>,
     /// Its ends of flows.
     pub flows: Vec<OwnFlow>,
 }
@@ -60,8 +60,8 @@ impl OwnHost {
         self.namespace.enter()?;
         prefer_this_thread();
         let mut network = Network::new(clock);
-        for (device, address) in self.devices {
-            network.add(device, &[address]);
+        for (device, addresses) in self.devices {
+            network.add(device, &addresses);
         }
         network.follow_carriers()?;
         let mut engine = Engine::new(network, Limits::default(), secrets()?);

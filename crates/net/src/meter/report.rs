@@ -5,7 +5,7 @@ use super::record::{State, TransferTally};
 use super::samples::{FlowSamples, PathSamples};
 use anabranch_base::time::Time;
 use anabranch_endpoint::Limit;
-use anabranch_netem::Interface;
+use anabranch_netem::{Interface, InterfaceAddress};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Directions, flow_hash};
 use anabranch_scenario::result::{self, FlowResult, Measured, PathNames, PathResult, Quantiles, Times};
@@ -210,7 +210,9 @@ impl Report<'_> {
 
     /// The links that packets of a flow take from one end to another, in order.
     fn links(&self, index: usize, ends: [SocketAddr; 2]) -> Vec<String> {
-        let [from, to] = ends.map(|end| Interface::of_address(end.ip()));
+        let address =
+            |end: SocketAddr| InterfaceAddress::with_generation(end.ip()).map(|(address, _)| address);
+        let [from, to] = ends.map(address);
         let network = self.scenario.network().ok();
         let hash = flow_hash(&self.scenario.flows[index].protocol, ends);
         let route = network

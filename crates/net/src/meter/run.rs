@@ -16,7 +16,6 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::Address;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::measure::Deliveries;
-use anabranch_scenario::model::IpVersion;
 use anabranch_scenario::result::FlowResult;
 use core::fmt;
 use std::collections::BTreeMap;
@@ -114,9 +113,9 @@ impl Meter {
             watched.push(Watched { hosts, port: flow.remote.port(), source: flow.source });
         }
         let all: Vec<_> = namespaces.values().cloned().collect();
-        let (reports, ipv6) = (Reports::new(flows.len()), scenario.ip == IpVersion::V6);
+        let (reports, versions) = (Reports::new(flows.len()), scenario.used_versions());
         let watched = (watched, Arc::clone(&reports));
-        let sampler = Sampler::new(&all, watched, ipv6, settings.trace.as_deref())
+        let sampler = Sampler::new(&all, watched, versions, settings.trace.as_deref())
             .map_err(|(what, error)| MeterError::System { what, error })?;
         Ok(Self { scenario, flows, hosts, listening, devices, reports, sampler })
     }
@@ -178,17 +177,21 @@ fn own_hosts(flows: Vec<(Namespace, OwnFlow)>, devices: Vec<StackDevice>) -> Vec
         let found = hosts.iter_mut().find_map(|host| {
             let own = host.flows.iter().filter_map(|flow| flow.end.flow.own[flow.side].as_ref());
             let addresses = own.flat_map(|own| own.addresses.iter().copied());
-            let of_device = addresses.filter(|(at, _)| *at == interface).map(|(_, address)| address);
-            // Packets of all flows have to fit, and a backup of one flow is one of all.
-            let address = of_device.reduce(|one, other| Address {
-                mtu: one.mtu.min(other.mtu),
-                backup: one.backup || other.backup,
-                ..one
-            });
-            address.map(|address| (host, address))
+            let mut of_device: Vec<Address> = Vec::new();
+            for (_, address) in addresses.filter(|(at, _)| *at == interface) {
+                // Packets of all flows have to fit, and a backup of one flow is one of all.
+                match of_device.iter_mut().find(|known| known.ip == address.ip) {
+                    Some(known) => {
+                        known.mtu = known.mtu.min(address.mtu);
+                        known.backup |= address.backup;
+                    }
+                    None => of_device.push(address),
+                }
+            }
+            (!of_device.is_empty()).then_some((host, of_device))
         });
-        if let Some((host, address)) = found {
-            host.devices.push((device, address));
+        if let Some((host, addresses)) = found {
+            host.devices.push((device, addresses));
         }
     }
     hosts

@@ -5,6 +5,7 @@ use super::samples::{FlowSamples, Reports};
 use super::span::Span;
 use crate::namespace::Namespace;
 use anabranch_base::time::Time;
+use anabranch_netem::IpVersions;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::result::{INTERVAL, PathNames, Subject, Table};
 use std::io;
@@ -56,10 +57,10 @@ impl Sampler {
     pub fn new(
         namespaces: &[Namespace],
         (watched, reports): (Vec<Watched>, Arc<Reports>),
-        ipv6: bool,
+        versions: IpVersions,
         trace: Option<&Path>,
     ) -> Result<Self, (String, io::Error)> {
-        let open = |namespace: &Namespace| namespace.run(|| Diagnostics::open(ipv6));
+        let open = |namespace: &Namespace| namespace.run(|| Diagnostics::open(versions));
         let namespaces: io::Result<Vec<_>> = namespaces.iter().map(open).collect();
         let namespaces = namespaces.map_err(|error| ("the kernel's socket diagnostics".to_owned(), error))?;
         let create = |folder: &Path| {

@@ -100,10 +100,10 @@ fn kernel_name(control: &str) -> String {
 ///
 /// If the kernel does not support the protocol or congestion control, or refuses a setting: a sentence.
 pub fn connecting(flow: &Flow) -> Result<OwnedFd, String> {
-    let socket = open_socket(flow.transport, flow.remote.is_ipv4())
+    let socket = open_socket(flow.transport, flow.has_ipv4_sockets())
         .map_err(|error| format!("cannot open the socket: {error}"))?;
     prepare(&socket, flow, CONNECTS)?;
-    rustix::net::bind(&socket, &flow.local)
+    rustix::net::bind(&socket, &flow.socket_address(flow.local))
         .map_err(|error| format!("cannot bind the source address: {error}"))?;
     Ok(socket)
 }
@@ -132,13 +132,13 @@ pub fn check_congestion(socket: &OwnedFd, flow: &Flow, end: usize) -> Result<(),
 ///
 /// If the kernel does not support the protocol, or refuses a setting.
 pub fn listening(flow: &Flow) -> io::Result<OwnedFd> {
-    let socket = open_socket(flow.receiver_transport(), flow.remote.is_ipv4())?;
+    let socket = open_socket(flow.receiver_transport(), flow.has_ipv4_sockets())?;
     if let Some(bytes) = flow.receive_buffer {
         unless_forbidden(sockopt::set_socket_recv_buffer_size_force(&socket, bytes))?;
     }
     sockopt::set_socket_reuseaddr(&socket, true)?;
     let any: IpAddr =
-        if flow.remote.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        if flow.has_ipv4_sockets() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     rustix::net::bind(&socket, &SocketAddr::new(any, flow.remote.port()))?;
     if flow.transport != Transport::Udp {
         rustix::net::listen(&socket, BACKLOG)?;

@@ -39,6 +39,11 @@ pub enum BuildError {
         /// Index of the link with the destination's address.
         link: usize,
     },
+    /// An end of a link has the addresses of another link, but the driver of the network gives each interface its own.
+    SharedAddresses {
+        /// The link.
+        link: String,
+    },
     /// A link has link-local addresses, but the driver of the network cannot distinguish addresses by link.
     LinkLocal {
         /// The link.
@@ -58,6 +63,12 @@ impl fmt::Display for BuildError {
                 write!(
                     f,
                     "the addresses of link \"{link}\" are link-local, which only the simulator supports"
+                )
+            }
+            Self::SharedAddresses { link } => {
+                write!(
+                    f,
+                    "link \"{link}\" has the addresses of another link, which only the simulator supports"
                 )
             }
             Self::Loop { nodes, .. } => {

@@ -1,19 +1,25 @@
 //! Nodes, interfaces and addresses, derived from links and flows.
 //!
-//! Every link has an interface at each end, whose address follows from the link's index. A node at the end of
+//! Every link has an interface at each end, whose addresses follow from the link's index. A link carries packets of one
+//! version of IP or of both, and packets of a version travel over links of that version only. A node at the end of
 //! a flow is a host; all others forward. Hosts never forward. Routers choose among equally short paths by a hash of
 //! the flow.
 
+mod address;
+mod attached;
 mod error;
 mod forwarding;
 mod node;
 mod routing;
 mod ways;
 
+pub use address::{InterfaceAddress, MAX_ADDRESSES, MAX_FURTHER_GENERATION, MAX_RENUMBERED_LINKS};
+pub use attached::LinkAddresses;
 pub use error::BuildError;
 pub use forwarding::{FlowHash, Forwarding, RouterTable};
-pub use node::{Interface, IpVersion, MAX_LINKS, MAX_RENUMBERED_LINKS, Node, Scope};
+pub use node::{Interface, IpVersion, IpVersions, MAX_LINKS, Node, Scope};
 
+use attached::Attached;
 use forwarding::Router;
 use routing::Routing;
 use std::collections::BTreeMap;
@@ -38,6 +44,7 @@ pub struct Network {
     owners: Vec<u32>,
     /// Sending and receiving node of each flow.
     flows: Vec<[u32; 2]>,
+    attached: Attached,
     routing: Routing,
     /// Routing tables of the hosts that have one.
     tables: BTreeMap<u32, OutgoingInterfaces>,
@@ -59,7 +66,8 @@ struct OutgoingInterfaces {
 
 impl Network {
     /// The network of links between two nodes each, and of flows from one host to another; checks that the
-    /// hosts of each flow can reach each other. The packets of a host leave by the link of their source
+    /// hosts of each flow can reach each other. The links have these `addresses`: if there are none, one IPv4 address at
+    /// each end. The packets of a host leave by the link of their source
     /// address, unless the host has one of the `tables`. Routers forward by `forwarding`.
     ///
     /// # Errors
@@ -68,9 +76,10 @@ impl Network {
     ///
     /// # Panics
     ///
-    /// If a table names a link that does not belong to the host or router, or a router that has no link.
+    /// If a table names a link that does not belong to the host or router, or a router that has no link; if there are
+    /// addresses for some links only.
     pub fn new(
-        links: &[[&str; 2]],
+        (links, addresses): (&[[&str; 2]], &[LinkAddresses]),
         flows: &[[&str; 2]],
         tables: &[Table<'_>],
         forwarding: &Forwarding<'_>,
@@ -82,6 +91,7 @@ impl Network {
             nodes: Vec::new(),
             owners: Vec::new(),
             flows: Vec::new(),
+            attached: Attached::new(links.len(), addresses),
             routing: Routing::default(),
             tables: BTreeMap::new(),
             routers: BTreeMap::new(),
@@ -156,40 +166,81 @@ impl Network {
         &self.nodes[self.ends(flow)[end]].interfaces
     }
 
-    /// The pairs of a flow's interfaces that routes connect in both directions, the sending host's first.
-    pub fn connected_pairs(&mut self, flow: usize) -> impl Iterator<Item = (Interface, Interface)> + '_ {
+    /// The pairs of addresses of a flow's hosts that routes connect in both directions, the sending host's first.
+    pub fn connected_pairs(&mut self, flow: usize) -> impl Iterator<Item = [InterfaceAddress; 2]> + '_ {
         let [from, to] = self.ends(flow).map(|node| self.nodes[node].interfaces.clone());
-        let pairs: Vec<_> = from.iter().flat_map(|&f| to.iter().map(move |&t| (f, t))).collect();
-        pairs.into_iter().filter(move |&(f, t)| self.route(f, t).is_some() && self.route(t, f).is_some())
+        let interfaces: Vec<_> = from.iter().flat_map(|&f| to.iter().map(move |&t| [f, t])).collect();
+        interfaces.into_iter().flat_map(move |ends| {
+            let versions = [IpVersion::V4, IpVersion::V6].into_iter();
+            let connected = |version: &IpVersion| {
+                let [from, to] = ends.map(|end| InterfaceAddress::first(end, *version));
+                let has_address = |interface| self.attached.count(interface, *version) > 0;
+                ends.into_iter().all(has_address)
+                    && self.route(from, to).is_some()
+                    && self.route(to, from).is_some()
+            };
+            let versions: Vec<_> = versions.filter(connected).collect();
+            let attached = &self.attached;
+            let pairs = versions.into_iter().flat_map(|version| {
+                let [from, to] = ends.map(|end| attached.addresses(end, version));
+                from.flat_map(move |from| to.clone().map(move |to| [from, to]))
+            });
+            pairs.collect::<Vec<_>>()
+        })
     }
 
-    /// The link directions, in order, of a packet from one interface's address to another's: out of the first
-    /// interface, or out of the one in its host's table for the second; the shortest path through forwarding nodes,
-    /// and in through the second interface. `None` if there is no such path. Where several are equally short, the
-    /// packets of a flow take the path of [`route_of`](Self::route_of), not this one.
-    pub fn route(&mut self, from: Interface, to: Interface) -> Option<Vec<Interface>> {
+    /// The addresses of an interface, those of IPv4 first; none if it shares that of another link.
+    pub fn addresses(&self, interface: Interface) -> impl Iterator<Item = InterfaceAddress> {
+        let of = |version| self.attached.addresses(interface, version);
+        of(IpVersion::V4).chain(of(IpVersion::V6))
+    }
+
+    /// Whether an interface has this address.
+    pub fn has(&self, address: InterfaceAddress) -> bool {
+        address.number < self.attached.count(address.interface, address.version)
+    }
+
+    /// Whether a link direction leads to an interface with an address.
+    pub fn leads_to(&self, direction: Interface, to: InterfaceAddress) -> bool {
+        self.attached.is_at(to, direction.opposite())
+    }
+
+    /// The link directions, in order, of a packet from one address to another: out of the interface of the first
+    /// address, or out of the one in its host's table for the second; the shortest path through forwarding nodes,
+    /// and in through an interface with the second address. `None` if there is no such path. Where several are equally
+    /// short, the packets of a flow take the path of [`route_of`](Self::route_of), not this one.
+    pub fn route(&mut self, from: InterfaceAddress, to: InterfaceAddress) -> Option<Vec<Interface>> {
         self.route_of([from, to], FlowHash::default())
     }
 
     /// Like [`route`](Self::route), for the packets of a flow.
-    pub fn route_of(&mut self, [from, to]: [Interface; 2], hash: FlowHash) -> Option<Vec<Interface>> {
-        if from.index() >= self.owners.len() {
+    pub fn route_of(&mut self, [from, to]: [InterfaceAddress; 2], hash: FlowHash) -> Option<Vec<Interface>> {
+        if from.interface.index() >= self.owners.len() || to.interface.index() >= self.owners.len() {
             return None;
         }
-        self.route_out(self.leaves_by(from, to), to, hash)
+        let out = self.leaves_by(from, to)?;
+        self.route_out(out, to, hash)
     }
 
-    /// The link directions, in order, of a flow's packet to an interface's address out of another interface, for
-    /// any source address. `None` if there is no such path.
-    pub fn route_out(&mut self, from: Interface, to: Interface, hash: FlowHash) -> Option<Vec<Interface>> {
-        if from.index() >= self.owners.len() || to.index() >= self.owners.len() {
+    /// The link directions, in order, of a flow's packet to an address out of an interface, for any source address.
+    /// `None` if there is no such path.
+    pub fn route_out(
+        &mut self,
+        from: Interface,
+        to: InterfaceAddress,
+        hash: FlowHash,
+    ) -> Option<Vec<Interface>> {
+        if from.index() >= self.owners.len()
+            || to.interface.index() >= self.owners.len()
+            || !self.attached.carries(from, to.version)
+        {
             return None;
         }
-        if to == from.opposite() {
+        if self.attached.is_at(to, from.opposite()) {
             return Some(vec![from]);
         }
-        let (first, last) = (self.owner(from.opposite()), self.owner(to.opposite()));
-        if from == to || self.nodes[first].host || self.nodes[last].host {
+        let first = self.owner(from.opposite());
+        if self.attached.is_at(to, from) || self.nodes[first].host || self.last_routers(to).is_empty() {
             return None;
         }
         let mut route = vec![from];
@@ -197,23 +248,46 @@ impl Network {
         Some(route)
     }
 
-    /// The interface by which a packet from one interface's address to another's leaves its host.
-    fn leaves_by(&self, from: Interface, to: Interface) -> Interface {
-        self.tables
-            .get(&self.owners[from.index()])
-            .map_or(from, |table| table.routes.get(&to.link()).copied().unwrap_or(table.default))
+    /// The interface by which a packet from one address to another leaves its host; `None` if none carries packets of
+    /// their version.
+    fn leaves_by(&mut self, from: InterfaceAddress, to: InterfaceAddress) -> Option<Interface> {
+        let carries = |interface: &Interface| self.attached.carries(*interface, to.version);
+        if let Some(table) = self.tables.get(&self.owners[from.interface.index()]) {
+            let route = table.routes.get(&to.link()).copied().filter(carries);
+            return route.or_else(|| Some(table.default).filter(carries));
+        }
+        if !self.attached.is_shared(from.interface) {
+            return Some(from.interface);
+        }
+        // The nearest of the interfaces with the source address.
+        let all: Vec<_> = self.attached.interfaces(from).collect();
+        let routes = all.into_iter().filter_map(|interface| {
+            let route = self.route_out(interface, to, FlowHash::default())?;
+            Some((interface, route.len()))
+        });
+        routes.min_by_key(|&(_, hops)| hops).map(|(interface, _)| interface)
     }
 
-    /// The link directions, in order, of a packet from a forwarding node itself to an interface's address.
-    /// `None` if there is no such path, or the node is a host.
-    pub fn route_from(&mut self, node: usize, to: Interface, hash: FlowHash) -> Option<Vec<Interface>> {
-        let last = self.owner(to.opposite());
-        if self.nodes[node].host || self.nodes[last].host {
+    /// The link directions, in order, of a packet from a forwarding node itself to an address. `None` if there is no such
+    /// path, or the node is a host.
+    pub fn route_from(
+        &mut self,
+        node: usize,
+        to: InterfaceAddress,
+        hash: FlowHash,
+    ) -> Option<Vec<Interface>> {
+        if self.nodes[node].host || self.last_routers(to).is_empty() {
             return None;
         }
         let mut route = Vec::new();
         self.walk(node, to, hash, &mut route)?;
         Some(route)
+    }
+
+    /// The forwarding nodes with a link to an interface that has an address.
+    fn last_routers(&self, to: InterfaceAddress) -> Vec<usize> {
+        let nodes = self.attached.interfaces(to).map(|interface| self.owner(interface.opposite()));
+        nodes.filter(|&node| !self.nodes[node].host).collect()
     }
 }
 

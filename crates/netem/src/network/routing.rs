@@ -1,24 +1,30 @@
 //! Shortest paths between forwarding nodes.
 
-use super::{Interface, Node};
+use super::{Interface, IpVersion, Node};
 use std::collections::{BTreeMap, VecDeque};
+
+/// The version of packets, and the nodes of which they reach the nearest.
+pub(super) type Towards = (IpVersion, Vec<usize>);
 
 /// Next hops towards the nodes for which they were computed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Routing {
-    /// Per target node: the outgoing interfaces of each node, by index of the node.
-    towards: BTreeMap<usize, Vec<Vec<Interface>>>,
+    /// The outgoing interfaces of each node, by index of the node.
+    towards: BTreeMap<Towards, Vec<Vec<Interface>>>,
 }
 
 impl Routing {
-    /// The outgoing interfaces of the shortest paths from a forwarding node to another one, in the order of the links.
+    /// The outgoing interfaces of the shortest paths from a forwarding node over the links that `carry` packets of the
+    /// version, in the order of the links.
     pub(super) fn next_hops(
         &mut self,
         nodes: &[Node],
         owners: &[u32],
-        [node, target]: [usize; 2],
+        (node, towards): (usize, Towards),
+        carries: impl Fn(Interface) -> bool,
     ) -> &[Interface] {
-        &self.towards.entry(target).or_insert_with(|| next_hops(nodes, owners, target))[node]
+        let compute = |towards: &Towards| next_hops(nodes, owners, &towards.1, carries);
+        &self.towards.entry(towards).or_insert_with_key(compute)[node]
     }
 
     /// The nodes with several outgoing interfaces to one of the targets until now.
@@ -28,14 +34,22 @@ impl Routing {
     }
 }
 
-/// The outgoing interfaces of each node towards `target`, by breadth-first search.
-fn next_hops(nodes: &[Node], owners: &[u32], target: usize) -> Vec<Vec<Interface>> {
-    let neighbour = |interface: &Interface| owners[interface.opposite().index()] as usize;
+/// The outgoing interfaces of each node towards the nearest of the targets, by breadth-first search.
+fn next_hops(
+    nodes: &[Node],
+    owners: &[u32],
+    targets: &[usize],
+    carries: impl Fn(Interface) -> bool,
+) -> Vec<Vec<Interface>> {
+    let neighbour = |interface: Interface| owners[interface.opposite().index()] as usize;
+    let links = |node: usize| nodes[node].interfaces.iter().copied().filter(|&interface| carries(interface));
     let mut hops = vec![usize::MAX; nodes.len()];
-    let mut reached = VecDeque::from([target]);
-    hops[target] = 0;
+    let mut reached: VecDeque<usize> = targets.iter().copied().collect();
+    for &target in targets {
+        hops[target] = 0;
+    }
     while let Some(node) = reached.pop_front() {
-        for next in nodes[node].interfaces.iter().map(neighbour) {
+        for next in links(node).map(neighbour) {
             if hops[next] == usize::MAX && !nodes[next].host {
                 hops[next] = hops[node] + 1;
                 reached.push_back(next);
@@ -43,14 +57,14 @@ fn next_hops(nodes: &[Node], owners: &[u32], target: usize) -> Vec<Vec<Interface
         }
     }
     let out = |node: usize| {
-        let closer = |interface: &&Interface| {
-            let next = hops[neighbour(interface)];
+        let closer = |interface: &Interface| {
+            let next = hops[neighbour(*interface)];
             next != usize::MAX && next + 1 == hops[node]
         };
         if hops[node] == usize::MAX || nodes[node].host {
             return Vec::new();
         }
-        nodes[node].interfaces.iter().filter(closer).copied().collect()
+        links(node).filter(closer).collect()
     };
     (0..nodes.len()).map(out).collect()
 }

@@ -5,12 +5,17 @@ fn network(
     flows: &[(&'static str, &'static str)],
 ) -> Result<Network, BuildError> {
     let pairs = |list: &[(&'static str, &'static str)]| list.iter().map(|&(a, b)| [a, b]).collect::<Vec<_>>();
-    Network::new(&pairs(links), &pairs(flows), &[], &Forwarding::default())
+    Network::new((&pairs(links), &[]), &pairs(flows), &[], &Forwarding::default())
 }
 
-/// A route as names of nodes.
+/// The first IPv4 address of an interface.
+const fn v4(interface: Interface) -> InterfaceAddress {
+    InterfaceAddress::first(interface, IpVersion::V4)
+}
+
+/// A route between first IPv4 addresses as names of nodes.
 fn names(network: &mut Network, from: Interface, to: Interface) -> Option<String> {
-    let route = network.route(from, to)?;
+    let route = network.route(v4(from), v4(to))?;
     let mut names = vec![network.nodes()[network.owner(from)].name.clone()];
     for hop in route {
         names.push(network.nodes()[network.owner(hop.opposite())].name.clone());
@@ -40,15 +45,17 @@ fn addresses_and_interfaces_are_one_to_one() {
 
 #[test]
 fn generations_of_addresses_are_one_to_one() {
-    let text = |generation, version| Interface::new(300, 1).address_of(version, generation).to_string();
+    let text = |generation, version| {
+        InterfaceAddress::first(Interface::new(300, 1), version).ip(generation).to_string()
+    };
     assert_eq!([text(0, IpVersion::V4), text(1, IpVersion::V4)], ["10.0.4.178", "100.64.68.178"]);
     assert_eq!([text(0, IpVersion::V6), text(1, IpVersion::V6)], ["2001:db8:0:12c::2", "2001:db8:40:12c::2"]);
     let last = Interface::new(MAX_RENUMBERED_LINKS - 1, 1);
-    assert_eq!(last.address_of(IpVersion::V4, u8::MAX).to_string(), "100.127.255.254");
+    assert_eq!(v4(last).ip(u8::MAX).to_string(), "100.127.255.254");
     for interface in [Interface(0), Interface(1), Interface(77), last] {
         for generation in [0, 1, 2, u8::MAX] {
             for version in [IpVersion::V4, IpVersion::V6] {
-                let address = interface.address_of(version, generation);
+                let address = InterfaceAddress::first(interface, version).ip(generation);
                 assert_eq!(Interface::with_generation(address), Some((interface, generation)), "{address}");
             }
         }
@@ -73,9 +80,9 @@ fn routers_reach_the_interfaces_of_hosts() {
     let mut network = network(&[("S", "A"), ("A", "B"), ("B", "D")], &[("S", "D")]).unwrap();
     let [s, a, b] = [Interface::new(0, 0), Interface::new(0, 1), Interface::new(1, 1)];
     let nodes = [s, a, b].map(|interface| network.owner(interface));
-    assert_eq!(network.route_from(nodes[1], s, FlowHash::default()), Some(vec![a]));
-    assert_eq!(network.route_from(nodes[2], s, FlowHash::default()), Some(vec![b, a]));
-    assert_eq!(network.route_from(nodes[0], s, FlowHash::default()), None, "a host is no router");
+    assert_eq!(network.route_from(nodes[1], v4(s), FlowHash::default()), Some(vec![a]));
+    assert_eq!(network.route_from(nodes[2], v4(s), FlowHash::default()), Some(vec![b, a]));
+    assert_eq!(network.route_from(nodes[0], v4(s), FlowHash::default()), None, "a host is no router");
 }
 
 #[test]
@@ -107,7 +114,10 @@ fn disjoint_paths_do_not_cross() {
     let pairs: Vec<_> = network.connected_pairs(0).collect();
     assert_eq!(
         pairs,
-        [(Interface::new(0, 0), Interface::new(2, 1)), (Interface::new(1, 0), Interface::new(3, 1)),]
+        [
+            [v4(Interface::new(0, 0)), v4(Interface::new(2, 1))],
+            [v4(Interface::new(1, 0)), v4(Interface::new(3, 1))],
+        ]
     );
 }
 
@@ -117,7 +127,10 @@ fn parallel_links_are_separate_routes() {
     let pairs: Vec<_> = network.connected_pairs(0).collect();
     assert_eq!(
         pairs,
-        [(Interface::new(0, 0), Interface::new(0, 1)), (Interface::new(1, 0), Interface::new(1, 1)),]
+        [
+            [v4(Interface::new(0, 0)), v4(Interface::new(0, 1))],
+            [v4(Interface::new(1, 0)), v4(Interface::new(1, 1))],
+        ]
     );
 }
 
@@ -146,7 +159,7 @@ fn parallel(ways: usize, seed: u64) -> Network {
     let mut links = vec![["S", "R1"], ["R2", "D"]];
     links.extend(std::iter::repeat_n(["R1", "R2"], ways));
     let forwarding = Forwarding { ecmp: true, seed, routers: Vec::new() };
-    Network::new(&links, &[["S", "D"]], &[], &forwarding).unwrap()
+    Network::new((&links, &[]), &[["S", "D"]], &[], &forwarding).unwrap()
 }
 
 /// The hash of a TCP flow with this source port.
@@ -163,8 +176,8 @@ fn flows_spread_evenly_over_equal_paths() {
         assert!(network.has_alternatives());
         let mut counts = vec![0_u32; ways];
         for port in 10_000..20_000 {
-            let route = network.route_of([s, d], flow(port)).unwrap();
-            assert_eq!(network.route_of([s, d], flow(port)).unwrap(), route, "a flow keeps its path");
+            let route = network.route_of([v4(s), v4(d)], flow(port)).unwrap();
+            assert_eq!(network.route_of([v4(s), v4(d)], flow(port)).unwrap(), route, "a flow keeps its path");
             counts[route[1].link() - 2] += 1;
         }
         let equal = 10_000.0 / ways as f64;
@@ -177,7 +190,9 @@ fn seed_and_fragments_change_the_choice() {
     let (s, d) = (Interface::new(0, 0), Interface::new(1, 1));
     let choices = |seed| {
         let mut network = parallel(2, seed);
-        (1..200).map(|port| network.route_of([s, d], flow(port)).unwrap()[1].link()).collect::<Vec<_>>()
+        (1..200)
+            .map(|port| network.route_of([v4(s), v4(d)], flow(port)).unwrap()[1].link())
+            .collect::<Vec<_>>()
     };
     assert_ne!(choices(1), choices(2));
     let address = |end: u8| [10, 0, 0, end].into();
@@ -190,17 +205,17 @@ fn routers_choose_independently() {
     // Two choices of two ways each: all four paths are used.
     let links = [["S", "A"], ["A", "B"], ["A", "B"], ["B", "C"], ["B", "C"], ["C", "D"]];
     let forwarding = Forwarding { ecmp: true, seed: 1, routers: Vec::new() };
-    let mut network = Network::new(&links, &[["S", "D"]], &[], &forwarding).unwrap();
+    let mut network = Network::new((&links, &[]), &[["S", "D"]], &[], &forwarding).unwrap();
     let (s, d) = (Interface::new(0, 0), Interface::new(5, 1));
     let mut counts = BTreeMap::new();
     for port in 10_000..20_000 {
-        *counts.entry(network.route_of([s, d], flow(port)).unwrap()).or_insert(0_u32) += 1;
+        *counts.entry(network.route_of([v4(s), v4(d)], flow(port)).unwrap()).or_insert(0_u32) += 1;
     }
     assert_eq!(counts.len(), 4);
     assert!(counts.values().all(|count| (2300..2700).contains(count)), "{counts:?}");
-    let hops: Vec<usize> = network.hops(s, d).into_iter().map(Interface::link).collect();
+    let hops: Vec<usize> = network.hops(v4(s), v4(d)).into_iter().map(Interface::link).collect();
     assert_eq!(hops, [0, 1, 2, 3, 4, 5]);
-    assert_eq!(network.steps(s, d).len(), 1 + 2 + 4 + 2);
+    assert_eq!(network.steps(v4(s), v4(d)).len(), 1 + 2 + 4 + 2);
 }
 
 #[test]
@@ -208,12 +223,12 @@ fn router_without_ecmp_takes_the_first_link() {
     let links = [["S", "A"], ["A", "B"], ["A", "B"], ["B", "D"]];
     let router = RouterTable { name: "A", ecmp: false, default: None, routes: Vec::new() };
     let forwarding = Forwarding { ecmp: true, seed: 1, routers: vec![router] };
-    let mut network = Network::new(&links, &[["S", "D"]], &[], &forwarding).unwrap();
+    let mut network = Network::new((&links, &[]), &[["S", "D"]], &[], &forwarding).unwrap();
     let (s, d) = (Interface::new(0, 0), Interface::new(3, 1));
-    assert!((1..100).all(|port| network.route_of([s, d], flow(port)).unwrap()[1].link() == 1));
+    assert!((1..100).all(|port| network.route_of([v4(s), v4(d)], flow(port)).unwrap()[1].link() == 1));
     // In the other direction, the router can choose between equally short paths.
     assert!(network.has_alternatives());
-    assert!((1..100).any(|port| network.route_of([d, s], flow(port)).unwrap()[1].link() == 2));
+    assert!((1..100).any(|port| network.route_of([v4(d), v4(s)], flow(port)).unwrap()[1].link() == 2));
 }
 
 /// A ring of four routers, each with a host.
@@ -231,7 +246,7 @@ fn routes_override_shortest_paths() {
     // Packets to b and c go around the ring in one direction.
     let routers = vec![table("A", &[[5, 3], [6, 3]]), table("D", &[[5, 2], [6, 2]]), table("C", &[[5, 1]])];
     let forwarding = Forwarding { ecmp: true, seed: 1, routers };
-    let mut network = Network::new(&RING, &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap();
+    let mut network = Network::new((&RING, &[]), &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap();
     let [a, b, c, d] = [4, 5, 6, 7].map(|link| Interface::new(link, 0));
     assert_eq!(names(&mut network, a, b).unwrap(), "a A D C B b");
     assert_eq!(names(&mut network, a, c).unwrap(), "a A D C c");
@@ -245,14 +260,14 @@ fn default_route_applies_to_hosts_elsewhere() {
     // All packets travel around the ring in one direction, to the router of their destination.
     let routers = vec![table("A", 3), table("D", 2), table("C", 1), table("B", 0)];
     let forwarding = Forwarding { ecmp: true, seed: 1, routers };
-    let mut network = Network::new(&RING, &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap();
+    let mut network = Network::new((&RING, &[]), &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap();
     let [a, b, c, d] = [4, 5, 6, 7].map(|link| Interface::new(link, 0));
     assert_eq!(names(&mut network, a, b).unwrap(), "a A D C B b");
     assert_eq!(names(&mut network, a, c).unwrap(), "a A D C c");
     assert_eq!(names(&mut network, d, a).unwrap(), "d D C B A a");
     assert_eq!(names(&mut network, c, d).unwrap(), "c C B A D d");
     let forwarding = Forwarding { ecmp: true, seed: 1, routers: vec![table("A", 3)] };
-    let error = Network::new(&RING, &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap_err();
+    let error = Network::new((&RING, &[]), &[["a", "b"], ["c", "d"]], &[], &forwarding).unwrap_err();
     let BuildError::Loop { nodes, .. } = error else { panic!("{error}") };
     assert_eq!(nodes, ["A", "D"], "D takes one of two equally short paths back over A");
 }
@@ -267,7 +282,7 @@ fn loops_are_refused() {
     };
     let routers = vec![table("A", &[[6, 0]]), table("B", &[[6, 0]])];
     let forwarding = Forwarding { ecmp: true, seed: 1, routers };
-    let error = Network::new(&RING, &[["a", "c"]], &[], &forwarding).unwrap_err();
+    let error = Network::new((&RING, &[]), &[["a", "c"]], &[], &forwarding).unwrap_err();
     assert_eq!(error, BuildError::Loop { nodes: vec!["A".into(), "B".into()], link: 6 });
     assert_eq!(error.to_string(), "the routes of A, B send packets in a circle");
 }
@@ -282,9 +297,113 @@ fn long_line_of_routers_is_checked() {
     let table = |routes| RouterTable { name: "n1", ecmp: true, default: None, routes };
     let build = |routes| {
         let forwarding = Forwarding { ecmp: true, seed: 1, routers: vec![table(routes)] };
-        Network::new(&links, &[ends], &[], &forwarding)
+        Network::new((&links, &[]), &[ends], &[], &forwarding)
     };
     let mut network = build(vec![[ROUTERS, 1]]).unwrap();
     let (first, last) = (Interface::new(0, 0), Interface::new(ROUTERS, 1));
-    assert_eq!(network.route(first, last).unwrap().len(), ROUTERS + 1);
+    assert_eq!(network.route(v4(first), v4(last)).unwrap().len(), ROUTERS + 1);
+}
+
+/// The addresses of a link that carries these versions.
+fn of(versions: IpVersions) -> LinkAddresses {
+    LinkAddresses { versions, ..LinkAddresses::default() }
+}
+
+#[test]
+fn further_addresses_are_one_to_one() {
+    let text = |number, version, generation| {
+        InterfaceAddress { interface: Interface::new(300, 1), version, number }.ip(generation).to_string()
+    };
+    assert_eq!(text(1, IpVersion::V4, 0), "172.16.37.130");
+    assert_eq!(text(15, IpVersion::V4, 0), "172.16.37.158");
+    assert_eq!(text(1, IpVersion::V6, 0), "2001:db8:0:12c::1:2");
+    assert_eq!(text(15, IpVersion::V6, 1), "2001:db8:40:12c::f:2");
+    let last = Interface::new(MAX_RENUMBERED_LINKS - 1, 1);
+    for (number, generation) in
+        (0..MAX_ADDRESSES).flat_map(|n| (0..=MAX_FURTHER_GENERATION).map(move |g| (n, g)))
+    {
+        for version in [IpVersion::V4, IpVersion::V6] {
+            for interface in [Interface(0), Interface(1), Interface(77), last] {
+                let address = InterfaceAddress { interface, version, number };
+                let ip = address.ip(generation);
+                assert_eq!(InterfaceAddress::with_generation(ip), Some((address, generation)), "{ip}");
+            }
+        }
+    }
+    for other in
+        ["172.16.0.0", "172.16.0.31", "172.15.255.255", "172.32.0.1", "2001:db8::10:1", "2001:db8::1:3"]
+    {
+        assert_eq!(Interface::of_address(other.parse().unwrap()), None, "{other}");
+    }
+}
+
+#[test]
+fn routes_use_links_of_their_version() {
+    // The short way carries IPv4 only.
+    let links = [["S", "A"], ["A", "B"], ["A", "C"], ["C", "B"], ["B", "D"]];
+    let addresses =
+        [IpVersions::Both, IpVersions::V4, IpVersions::V6, IpVersions::Both, IpVersions::Both].map(of);
+    let mut network = Network::new((&links, &addresses), &[["S", "D"]], &[], &Forwarding::default()).unwrap();
+    let [s, d] = [Interface::new(0, 0), Interface::new(4, 1)];
+    assert_eq!(names(&mut network, s, d).unwrap(), "S A B D");
+    let v6 = |interface| InterfaceAddress::first(interface, IpVersion::V6);
+    let hops: Vec<usize> = network.route(v6(s), v6(d)).unwrap().into_iter().map(Interface::link).collect();
+    assert_eq!(hops, [0, 2, 3, 4]);
+    let pairs: Vec<_> = network.connected_pairs(0).collect();
+    assert_eq!(pairs, [[v4(s), v4(d)], [v6(s), v6(d)]]);
+    let error = Network::new(
+        (&[["S", "A"], ["A", "D"]], &[of(IpVersions::V4), of(IpVersions::V6)]),
+        &[["S", "D"]],
+        &[],
+        &Forwarding::default(),
+    );
+    assert!(matches!(error, Err(BuildError::Unreachable { .. })));
+}
+
+#[test]
+fn override_applies_to_versions_of_its_link() {
+    let links = [["S", "A"], ["A", "B"], ["A", "B"], ["B", "D"]];
+    let addresses = [IpVersions::Both, IpVersions::Both, IpVersions::V4, IpVersions::Both].map(of);
+    let router = RouterTable { name: "A", ecmp: false, default: None, routes: vec![[3, 2]] };
+    let forwarding = Forwarding { ecmp: true, seed: 1, routers: vec![router] };
+    let mut network = Network::new((&links, &addresses), &[["S", "D"]], &[], &forwarding).unwrap();
+    let by = |network: &mut Network, version| {
+        let [s, d] =
+            [Interface::new(0, 0), Interface::new(3, 1)].map(|i| InterfaceAddress::first(i, version));
+        network.route(s, d).unwrap()[1].link()
+    };
+    assert_eq!((by(&mut network, IpVersion::V4), by(&mut network, IpVersion::V6)), (2, 1));
+}
+
+#[test]
+fn shared_address_has_the_nearest_route() {
+    // S has two links; D has one address on both of its links.
+    let links = [["S", "A"], ["S", "B"], ["A", "B"], ["A", "D"], ["B", "D"]];
+    let mut addresses = [of(IpVersions::V4); 5];
+    addresses[4].of = [None, Some(Interface::new(3, 1))];
+    let mut network = Network::new((&links, &addresses), &[["S", "D"]], &[], &Forwarding::default()).unwrap();
+    let [s1, s2, d] = [Interface::new(0, 0), Interface::new(1, 0), Interface::new(3, 1)];
+    let pairs: Vec<_> = network.connected_pairs(0).collect();
+    assert_eq!(pairs, [[v4(s1), v4(d)], [v4(s2), v4(d)]]);
+    assert_eq!(names(&mut network, s1, d).unwrap(), "S A D");
+    assert_eq!(names(&mut network, s2, d).unwrap(), "S B D");
+    assert_eq!(names(&mut network, d, s1).unwrap(), "D A S");
+    assert_eq!(names(&mut network, d, s2).unwrap(), "D B S");
+    assert!(network.leads_to(Interface::new(4, 0), v4(d)));
+    assert!(!network.has_alternatives());
+}
+
+#[test]
+fn router_chooses_among_links_of_a_shared_address() {
+    let links = [["S", "A"], ["A", "D"], ["A", "D"]];
+    let mut addresses = [of(IpVersions::V4); 3];
+    addresses[2].of = [None, Some(Interface::new(1, 1))];
+    let forwarding = Forwarding { ecmp: true, seed: 1, routers: Vec::new() };
+    let mut network = Network::new((&links, &addresses), &[["S", "D"]], &[], &forwarding).unwrap();
+    assert!(network.has_alternatives());
+    let [s, d] = [Interface::new(0, 0), Interface::new(1, 1)].map(v4);
+    let last: std::collections::BTreeSet<usize> =
+        (1..100).map(|port| network.route_of([s, d], flow(port)).unwrap()[1].link()).collect();
+    assert_eq!(last.into_iter().collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(network.hops(s, d).len(), 3);
 }

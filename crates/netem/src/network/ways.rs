@@ -1,7 +1,7 @@
 //! Ways through a network: along shortest paths, or along the tables of routers that override them.
 
 use super::forwarding::{FlowHash, Router};
-use super::{BuildError, Interface, Network};
+use super::{BuildError, Interface, InterfaceAddress, IpVersion, Network};
 use std::collections::{BTreeSet, VecDeque};
 
 impl Network {
@@ -12,26 +12,34 @@ impl Network {
 
     /// Whether a router may choose among several ways for packets of a flow.
     pub fn has_alternatives(&self) -> bool {
-        self.routing.branches().any(|node| self.is_balancing(node))
+        let shared = self.attached.shared().flat_map(|interfaces| {
+            // A router with links to several of the interfaces that share an address.
+            let mut nodes: Vec<_> = interfaces.map(|interface| self.owner(interface.opposite())).collect();
+            nodes.sort_unstable();
+            nodes.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect::<Vec<_>>()
+        });
+        self.routing.branches().chain(shared).any(|node| self.is_balancing(node))
     }
 
-    /// All directions that packets from one interface's address to another's may take, without order; none if there
-    /// is no path.
-    pub fn hops(&mut self, from: Interface, to: Interface) -> BTreeSet<Interface> {
+    /// All directions that packets from one address to another may take, without order; none if there is no path.
+    pub fn hops(&mut self, from: InterfaceAddress, to: InterfaceAddress) -> BTreeSet<Interface> {
         self.steps(from, to).into_iter().flat_map(|(before, next)| before.into_iter().chain([next])).collect()
     }
 
-    /// All steps of packets from one interface's address to another's: pairs of a link direction and the direction that
+    /// All steps of packets from one address to another: pairs of a link direction and the direction that
     /// may follow it. The first step has no earlier direction.
-    pub fn steps(&mut self, from: Interface, to: Interface) -> Vec<(Option<Interface>, Interface)> {
-        if self.route(from, to).is_none() {
+    pub fn steps(
+        &mut self,
+        from: InterfaceAddress,
+        to: InterfaceAddress,
+    ) -> Vec<(Option<Interface>, Interface)> {
+        let Some(first) = self.route(from, to).and_then(|route| route.first().copied()) else {
             return Vec::new();
-        }
-        let first = self.leaves_by(from, to);
+        };
         let mut steps = vec![(None, first)];
         let (mut known, mut queue) = (BTreeSet::from([first]), VecDeque::from([first]));
         while let Some(before) = queue.pop_front() {
-            if before == to.opposite() {
+            if self.attached.is_at(to, before.opposite()) {
                 continue;
             }
             for way in self.ways(self.owner(before.opposite()), to) {
@@ -44,11 +52,11 @@ impl Network {
         steps
     }
 
-    /// Appends the directions from a forwarding node to an interface's address; `None` if there is no path.
+    /// Appends the directions from a forwarding node to an address; `None` if there is no path.
     pub(super) fn walk(
         &mut self,
         node: usize,
-        to: Interface,
+        to: InterfaceAddress,
         hash: FlowHash,
         route: &mut Vec<Interface>,
     ) -> Option<()> {
@@ -61,7 +69,7 @@ impl Network {
             let ways = self.ways(at, to);
             let &way = ways.get(hash.choose(self.seed, at, ways.len()))?;
             route.push(way);
-            if way == to.opposite() {
+            if self.attached.is_at(to, way.opposite()) {
                 return Some(());
             }
             at = self.owner(way.opposite());
@@ -69,23 +77,30 @@ impl Network {
         None
     }
 
-    /// The interfaces by which a forwarding node may send packets to an interface's address.
-    fn ways(&mut self, node: usize, to: Interface) -> Vec<Interface> {
+    /// The interfaces by which a forwarding node may send packets to an address.
+    fn ways(&mut self, node: usize, to: InterfaceAddress) -> Vec<Interface> {
         let router = self.routers.get(&(node as u32));
-        if let Some(&way) = router.and_then(|router| router.routes.get(&to.link())) {
+        let carries = |interface: &Interface| self.attached.carries(*interface, to.version);
+        if let Some(way) = router.and_then(|router| router.routes.get(&to.link()).copied()).filter(carries) {
             return vec![way];
         }
-        let last = self.owner(to.opposite());
-        if node == last {
-            return vec![to.opposite()];
+        let here = |interface: &Interface| self.owner(*interface) == node;
+        let last = self.attached.interfaces(to).map(Interface::opposite).filter(here);
+        let mut ways: Vec<_> = last.collect();
+        if ways.is_empty() {
+            if let Some(way) = router.and_then(|router| router.default).filter(carries) {
+                return vec![way];
+            }
+            let targets = self.last_routers(to);
+            let carries = |interface| self.attached.carries(interface, to.version);
+            let shortest =
+                self.routing.next_hops(&self.nodes, &self.owners, (node, (to.version, targets)), carries);
+            ways = shortest.to_vec();
         }
-        if let Some(way) = router.and_then(|router| router.default) {
-            return vec![way];
+        if !self.is_balancing(node) {
+            ways.truncate(1);
         }
-        let is_balancing = self.is_balancing(node);
-        let shortest = self.routing.next_hops(&self.nodes, &self.owners, [node, last]);
-        let taken = if is_balancing { shortest.len() } else { shortest.len().min(1) };
-        shortest[..taken].to_vec()
+        ways
     }
 
     /// Whether a router chooses among equally short paths.
@@ -103,9 +118,15 @@ impl Network {
             return Ok(());
         }
         let hosts = self.nodes.iter().filter(|node| node.host);
-        let destinations: Vec<Interface> = hosts.flat_map(|node| node.interfaces.iter().copied()).collect();
+        let interfaces = hosts.flat_map(|node| node.interfaces.iter().copied());
+        let first = |interface| {
+            let all =
+                [IpVersion::V4, IpVersion::V6].map(|version| InterfaceAddress::first(interface, version));
+            all.into_iter().filter(|address| self.has(*address))
+        };
+        let destinations: Vec<InterfaceAddress> = interfaces.flat_map(first).collect();
         for to in destinations {
-            if self.nodes[self.owner(to.opposite())].host {
+            if self.last_routers(to).is_empty() {
                 continue;
             }
             let mut visits = vec![Visit::Missing; self.nodes.len()];
@@ -117,7 +138,12 @@ impl Network {
     }
 
     /// Follows all ways from a node in depth. No recursion: a path may have as many nodes as the network.
-    fn search_loop(&mut self, from: usize, to: Interface, visits: &mut [Visit]) -> Result<(), BuildError> {
+    fn search_loop(
+        &mut self,
+        from: usize,
+        to: InterfaceAddress,
+        visits: &mut [Visit],
+    ) -> Result<(), BuildError> {
         // The nodes of the present path, each with the ways that remain, the next one at the end.
         let mut path: Vec<(usize, Vec<Interface>)> = Vec::new();
         let mut reached = Some(from);
@@ -127,7 +153,7 @@ impl Network {
                     Visit::Missing => {
                         visits[node] = Visit::OnPath;
                         let mut ways = self.ways(node, to);
-                        ways.retain(|&way| way != to.opposite());
+                        ways.retain(|&way| !self.attached.is_at(to, way.opposite()));
                         ways.reverse();
                         path.push((node, ways));
                     }

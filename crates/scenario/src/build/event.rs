@@ -6,14 +6,14 @@ use crate::choices::{ADDRESSES, DIRECTIONS, STATES, pick};
 use crate::document::{Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::model::{
-    Change, Directions, Event, Flow, FlowChange, FlowEvent, IpVersion, Link, LinkDelay, LinkEvent, LinkRate,
-    Scope, Subject,
+    Change, Directions, Event, Flow, FlowChange, FlowEvent, IpVersion, IpVersions, Link, LinkDelay,
+    LinkEvent, LinkRate, Scope, Subject,
 };
 use crate::suggest::remedy;
 use crate::table::{EVENT, ORDER, SET, of_flow};
 use crate::values::{Checked, Values};
 use anabranch_base::time::{Duration, Time};
-use anabranch_netem::network::MAX_RENUMBERED_LINKS;
+use anabranch_netem::network::{MAX_FURTHER_GENERATION, MAX_RENUMBERED_LINKS};
 use std::collections::BTreeMap;
 
 /// Orders read no files.
@@ -61,7 +61,7 @@ enum Changed {
 pub(super) struct Network<'a> {
     pub links: &'a [Link],
     pub flows: &'a [Flow],
-    pub ip: IpVersion,
+    pub ip: IpVersions,
 }
 
 /// All events in order of time, with each repetition as a separate event.
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
         values: &Values,
         (owner, queue): (&str, Option<Node>),
     ) -> Result<Setting, Fault> {
-        let Network { links, flows, .. } = self.network;
+        let Network { links, flows, ip } = self.network;
         let wanted = name.value.text();
         let Some(flow) = flows.iter().position(|flow| flow.name == wanted) else {
             let names: Vec<_> = flows.iter().map(|flow| flow.name.as_str()).collect();
@@ -225,7 +225,7 @@ impl<'a> Reader<'a> {
             if !of_flow().any(|key| key == entry.key) {
                 return Err(not_of_a_flow(entry.origin, entry.key, owner));
             }
-            let change = event_flow::change(entry, &flows[flow], owner, (links, &self.index))?;
+            let change = event_flow::change(entry, &flows[flow], owner, ((links, &self.index), ip))?;
             new.push(NewValue { key: entry.key, origin: entry.origin, new: New::Flow(change) });
         }
         if let Some(node) = queue {
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
             )
         } else if directions != Directions::Both {
             "concerns both ends of the link; remove direction".to_owned()
-        } else if ip == IpVersion::V4 && link >= MAX_RENUMBERED_LINKS {
+        } else if links[link].versions(ip).has(IpVersion::V4) && link >= MAX_RENUMBERED_LINKS {
             format!(
                 "does not apply to link {name}: over IPv4 only the first {MAX_RENUMBERED_LINKS} links of a scenario can \
                  get new addresses; move the link to the front, or set ip = \"v6\""
@@ -319,13 +319,16 @@ impl<'a> Reader<'a> {
     fn count_addresses(&mut self, link: usize, value: &NewValue) -> Result<(), Fault> {
         let count = &mut self.renumberings[link];
         *count += u32::from(matches!(value.new, New::Addresses(true)));
-        if u8::try_from(*count).is_ok() {
+        let declared = &self.network.links[link];
+        let several = declared.addresses != [1, 1] && declared.versions(self.network.ip).has(IpVersion::V4);
+        let limit = if several { MAX_FURTHER_GENERATION } else { u8::MAX };
+        if *count <= u32::from(limit) {
             return Ok(());
         }
+        let of = if several { ", the limit of several IPv4 addresses" } else { "" };
         let message = format!(
-            "link {} gets new addresses more than {} times; increase every, or reduce the number of events",
-            quoted(&self.network.links[link].name),
-            u8::MAX
+            "link {} gets new addresses more than {limit} times{of}; increase every, or reduce the number of events",
+            quoted(&declared.name),
         );
         Err(Fault::new(value.origin, message))
     }

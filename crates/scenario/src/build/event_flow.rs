@@ -1,9 +1,9 @@
 //! Events of flows: backups of Multipath TCP, and primary destinations of SCTP.
 
-use super::LinkIndex;
 use super::flow::{links_at, links_of_ends};
+use super::{LinkIndex, link_and_version};
 use crate::error::{Fault, quoted};
-use crate::model::{Directions, Flow, FlowChange, Link, Protocol};
+use crate::model::{Directions, Flow, FlowChange, IpVersion, IpVersions, Link, Protocol};
 use crate::suggest::remedy;
 use crate::values::{Checked, Value};
 
@@ -12,7 +12,7 @@ pub(super) fn change(
     entry: &Checked,
     flow: &Flow,
     owner: &str,
-    links: (&[Link], &LinkIndex),
+    (links, ip): ((&[Link], &LinkIndex), IpVersions),
 ) -> Result<FlowChange, Fault> {
     let key = entry.key;
     let fault = |message: String| Fault::new(entry.origin, format!("{key} of {owner} {message}"));
@@ -26,12 +26,30 @@ pub(super) fn change(
         ("primary", Protocol::Sctp(_)) => {
             let receiver = if flow.direction == Directions::Reverse { &flow.from } else { &flow.to };
             let names = links_at(links.0, &[receiver]);
-            let wanted = entry.value.text();
-            let found = links.1.0.get(wanted).filter(|_| names.contains(&wanted));
-            found.map(|&link| FlowChange::Primary(link)).ok_or_else(|| {
+            let (wanted, version) = link_and_version(entry.value.text());
+            let Some(&link) = links.1.0.get(wanted).filter(|_| names.contains(&wanted)) else {
                 let remedy = remedy(wanted, &names, &format!("links of {}", quoted(receiver)));
-                fault(format!("is {}, which is not a link of the receiving host; {remedy}", quoted(wanted)))
-            })
+                let shown = quoted(wanted);
+                return Err(fault(format!(
+                    "is {shown}, which is not a link of the receiving host; {remedy}"
+                )));
+            };
+            match (links.0[link].versions(ip), version) {
+                (IpVersions::Both, None) => {
+                    let [one, other] = [IpVersion::V4, IpVersion::V6]
+                        .map(|version| quoted(&format!("{wanted}{}", version.suffix())));
+                    Err(fault(format!(
+                        "is ambiguous, because {} has addresses of both versions of IP; write {one} or {other}",
+                        quoted(wanted)
+                    )))
+                }
+                (versions, Some(version)) if !versions.has(version) => Err(fault(format!(
+                    "is {}, but the link has no address of this version of IP; write {}",
+                    quoted(entry.value.text()),
+                    quoted(wanted)
+                ))),
+                _ => Ok(FlowChange::Primary(link, version)),
+            }
         }
         ("backup", _) => Err(fault(format!(
             "needs Multipath TCP, but flow {name} is {protocol}; remove the event, or set protocol = \"mptcp\""

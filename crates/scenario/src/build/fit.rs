@@ -4,7 +4,7 @@
 use super::flow::Placed;
 use super::seconds;
 use crate::error::{Fault, Origin, quoted};
-use crate::model::{Flow, IpVersion, Link, LinkModel, MessageSize, Protocol, Scope, Workload};
+use crate::model::{Flow, IpVersion, IpVersions, Link, LinkModel, MessageSize, Protocol, Scope, Workload};
 use anabranch_multipath::rtt::RtoBounds;
 use anabranch_settings::sctp;
 
@@ -24,9 +24,10 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
 const MIN_IPV6_MTU: u32 = 1280;
 
 /// IPv6 needs a minimum MTU.
-pub(super) fn links(version: IpVersion, links: &[Link]) -> Result<(), Fault> {
+pub(super) fn links(ip: IpVersions, links: &[Link]) -> Result<(), Fault> {
     let least = |link: &Link| link.forward.mtu.min(link.reverse.mtu);
-    match links.iter().find(|link| version == IpVersion::V6 && least(link) < MIN_IPV6_MTU) {
+    let is_narrow = |link: &&Link| link.versions(ip).has(IpVersion::V6) && least(link) < MIN_IPV6_MTU;
+    match links.iter().find(is_narrow) {
         None => Ok(()),
         Some(link) => {
             let (name, mtu) = (quoted(&link.name), least(link));
@@ -41,18 +42,20 @@ pub(super) fn links(version: IpVersion, links: &[Link]) -> Result<(), Fault> {
 
 /// Link-local addresses belong to IPv6, and only hosts use them: routers do not forward packets from or to
 /// such addresses (RFC 4291 §2.5.6).
-pub(super) fn scopes(version: IpVersion, links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
+pub(super) fn scopes(ip: IpVersions, links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     let is_host = |node: &String| {
         flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
     };
-    let Some(link) = links.iter().find(|link| {
-        link.scope == Scope::Link && (version == IpVersion::V4 || !link.between.iter().all(is_host))
-    }) else {
+    let has_v6 = |link: &Link| link.versions(ip).has(IpVersion::V6);
+    let Some(link) = links
+        .iter()
+        .find(|link| link.scope == Scope::Link && (!has_v6(link) || !link.between.iter().all(is_host)))
+    else {
         return Ok(());
     };
     let name = quoted(&link.name);
     let message = match link.between.iter().find(|node| !is_host(node)) {
-        _ if version == IpVersion::V4 => {
+        _ if !has_v6(link) => {
             format!(
                 "scope of link {name} is \"link-local\", which needs IPv6; set ip = \"v6\", or remove scope"
             )

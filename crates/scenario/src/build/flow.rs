@@ -1,12 +1,12 @@
 //! Flows and the settings of their protocols.
 
-use super::{Element, LinkIndex, Names, find_link, seconds, spread, workload};
+use super::{Element, LinkIndex, Names, find_link, link_and_version, seconds, spread, workload};
 use crate::check::{self, Context};
 use crate::choices::{self, FLOW_DIRECTIONS, Protocols, STACKS, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Directions, Flow, Link, Protocol, Stack, Workload};
+use crate::model::{Directions, Flow, IpVersion, Link, Protocol, Stack, Workload};
 use crate::overrides::name_of;
 use crate::suggest::remedy;
 use crate::table;
@@ -86,6 +86,10 @@ fn flow(
     let settings = settings(&values, protocol, element.table, &owner)?;
     let workload = workload::workload(values.get("workload"), &owner, protocol, element.origin)?;
     let direction = direction(values.get("direction"), &owner, (protocol, &workload), element.origin)?;
+    let (initial_path, initial_version) = match settings {
+        Protocol::Sctp(_) => first_destination(&values, &owner, around)?,
+        _ => first_links(&values, &owner, around)?,
+    };
     let name = values.find("name");
     let derived = || format!("{}-{}", from.value.text(), to.value.text());
     let flow = Flow {
@@ -93,10 +97,8 @@ fn flow(
         from: from.value.text().to_owned(),
         to: to.value.text().to_owned(),
         through,
-        initial_path: match settings {
-            Protocol::Sctp(_) => first_destination(&values, &owner, around)?,
-            _ => first_links(&values, &owner, around)?,
-        },
+        initial_path,
+        initial_version,
         backup: backup(&values, &owner, around)?,
         stacks: stacks(&values),
         ordered: values.find("ordered").is_none_or(|entry| entry.value.flag()),
@@ -322,15 +324,25 @@ fn check_whole_packets(protocol: &Protocol, values: &Values, owner: &str) -> Res
     }
 }
 
+/// Indices of the links of a flow's first path, and its version of IP if the names select one.
+type FirstPath = (Vec<usize>, Option<IpVersion>);
+
 /// The links of the two hosts on which a connection begins.
-fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
+fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<FirstPath, Fault> {
     let Some(entry) = values.find("initial_path") else {
-        return Ok(Vec::new());
+        return Ok(FirstPath::default());
     };
-    let names: Vec<&str> = match &entry.value {
+    let names = match &entry.value {
         Value::List(names) => names.iter().map(Value::text).collect(),
         name => vec![name.text()],
     };
+    let (names, versions): (Vec<_>, Vec<_>) = names.into_iter().map(|name| link_and_version(name)).unzip();
+    let mut versions = versions.into_iter().flatten();
+    let version = versions.next();
+    if versions.any(|other| Some(other) != version) {
+        let message = format!("initial_path of {owner} names both versions of IP; a path has one of them");
+        return Err(Fault::new(entry.origin, message));
+    }
     let links = at_the_ends(values, &names, around)
         .map_err(|message| Fault::new(entry.origin, format!("initial_path of {owner}: {message}")))?;
     let [from, to] = [values.text("from"), met(values)];
@@ -345,7 +357,7 @@ fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resul
         );
         return Err(Fault::new(entry.origin, message));
     }
-    Ok(links)
+    Ok((links, version))
 }
 
 /// The links with these names, each listed once; each must be at an end of the flow.
@@ -393,12 +405,12 @@ pub(super) fn links_at<'a>(links: &'a [Link], nodes: &[&str]) -> Vec<&'a str> {
 
 /// The link of the receiving host whose address is the initial destination, followed by that of the
 /// connecting host, if given.
-fn first_destination(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<Vec<usize>, Fault> {
+fn first_destination(values: &Values, owner: &str, around: &Surroundings<'_>) -> Result<FirstPath, Fault> {
     let Some(entry) = values.find("initial_path") else {
-        return Ok(Vec::new());
+        return Ok(FirstPath::default());
     };
     if matches!(entry.value, Value::List(_)) {
-        let mut pair = first_links(values, owner, around)?;
+        let (mut pair, version) = first_links(values, owner, around)?;
         let receiving = values.text("to");
         // A link between the two hosts is at both ends.
         if let [link] = pair[..] {
@@ -407,24 +419,27 @@ fn first_destination(values: &Values, owner: &str, around: &Surroundings<'_>) ->
         if !around.links[pair[0]].between.iter().any(|node| node == receiving) {
             pair.reverse();
         }
-        return Ok(pair);
+        return Ok((pair, version));
     }
     let host = values.text("to");
     let names = links_at(around.links, &[host]);
     let fault = |message: String| Fault::new(entry.origin, format!("initial_path of {owner} {message}"));
-    let name = match &entry.value {
-        Value::Integer(index) => *names.get(*index as usize).ok_or_else(|| {
-            fault(format!(
-                "is {index}, but {} has {} links; count them from 0: {}",
-                quoted(host),
-                names.len(),
-                names.join(", ")
-            ))
-        })?,
-        name => name.text(),
+    let (name, version) = match &entry.value {
+        Value::Integer(index) => (
+            *names.get(*index as usize).ok_or_else(|| {
+                fault(format!(
+                    "is {index}, but {} has {} links; count them from 0: {}",
+                    quoted(host),
+                    names.len(),
+                    names.join(", ")
+                ))
+            })?,
+            None,
+        ),
+        name => link_and_version(name.text()),
     };
     if names.contains(&name) {
-        return Ok(around.index.0.get(name).copied().into_iter().collect());
+        return Ok((around.index.0.get(name).copied().into_iter().collect(), version));
     }
     let remedy = remedy(name, &names, &format!("links of {}", quoted(host)));
     Err(fault(format!("is {}, which is not a link of the receiving host; {remedy}", quoted(name))))

@@ -72,7 +72,7 @@ pub(super) fn check_reach(scenario: &Scenario, flows: &[Placed]) -> Result<(), F
     };
     for (index, placed) in flows.iter().enumerate() {
         let mut pairs = network.connected_pairs(index);
-        if !pairs.any(|(from, to)| placed.flow.begins_on([from.link(), to.link()])) {
+        if !pairs.any(|pair| placed.flow.begins_at(pair)) {
             return Err(apart(placed, connections[index]));
         }
     }

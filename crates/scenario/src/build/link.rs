@@ -2,11 +2,11 @@
 
 use super::{Element, Names, Source, spread};
 use crate::check::{self, Context};
-use crate::choices::{INTERPOLATIONS, RATE_FORMATS, SCOPES, STATES, pick};
+use crate::choices::{INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES, STATES, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Link, LinkDelay, LinkModel, LinkRate, Loss, Queue, RateTrace, Reorder};
+use crate::model::{IpVersions, Link, LinkDelay, LinkModel, LinkRate, Loss, Queue, RateTrace, Reorder};
 use crate::overrides::name_of;
 use crate::table::{LINK, LINK_DEFAULTS};
 use crate::trace;
@@ -68,15 +68,29 @@ fn link(
         Some((values, owner)) => model(&values, &owner, &owner, source)?,
         None => forward.clone(),
     };
+    let (ip, addresses) = addresses(&values);
     let name = values.find("name");
     let link = Link {
         name: name.map_or_else(|| between_names.join("-"), |name| name.value.text().to_owned()),
         between: between_names,
+        ip,
+        addresses,
+        address_of: None,
         scope: pick(SCOPES, values.text("scope")),
         forward,
         reverse,
     };
     Ok((link, name.map(|name| name.origin)))
+}
+
+/// The versions of IP and the numbers of addresses of a link from its checked values.
+fn addresses(values: &Values) -> (Option<IpVersions>, [u8; 2]) {
+    let ip = values.find("ip").map(|entry| pick(IP_VERSIONS, entry.value.text()));
+    let addresses = match &values.get("addresses").value {
+        Value::List(counts) => [counts[0].integer() as u8, counts[1].integer() as u8],
+        count => [count.integer() as u8; 2],
+    };
+    (ip, addresses)
 }
 
 /// The checked values of a link's other direction, and its name in messages.

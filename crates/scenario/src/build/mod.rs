@@ -1,5 +1,6 @@
 //! Builds the model from checked values, and checks properties of the scenario as a whole.
 
+mod addresses;
 mod event;
 mod event_flow;
 mod event_queue;
@@ -16,7 +17,7 @@ use super::check::{self, Context};
 use super::choices::{IP_VERSIONS, pick};
 use super::document::{Data, Node, Table};
 use super::error::{Fault, Origin, quoted};
-use super::model::{Event, Link, Scenario};
+use super::model::{Event, IpVersion, Link, Scenario};
 use super::suggest::remedy;
 use super::table::{HEAD, ROOT};
 use super::trace::Source;
@@ -52,14 +53,16 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
         let message = "warmup is not shorter than duration, which leaves no time to measure; reduce it";
         return Err(Fault::new(warmup.origin, message));
     }
-    let links = link::links(&links, &link_defaults, source)?;
+    let link_elements = links;
+    let mut links = link::links(&link_elements, &link_defaults, source)?;
     let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
+    let ip = pick(IP_VERSIONS, head.text("ip"));
+    addresses::links(&link_elements, &mut links, (ip, &flows))?;
     topology::check(&links, &flows)?;
     let hosts = host::hosts(&hosts, &links, &flows)?;
     let router_elements = routers;
     let routers = router::routers(&router_elements, &links, &flows)?;
     let middleboxes = middlebox::middleboxes(&middleboxes, (&links, &flows), source)?;
-    let ip = pick(IP_VERSIONS, head.text("ip"));
     fit::links(ip, &links)?;
     fit::scopes(ip, &links, &flows)?;
     fit::check(&links, &flows)?;
@@ -83,6 +86,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     };
     router::check_loops(&scenario, &router_elements)?;
     host::check_reach(&scenario, &flows)?;
+    addresses::check(&scenario, &flows)?;
     Ok(scenario)
 }
 
@@ -176,6 +180,12 @@ impl LinkIndex {
     fn of(links: &[Link]) -> Self {
         Self(links.iter().enumerate().map(|(index, link)| (link.name.clone(), index)).collect())
     }
+}
+
+/// The link that a name selects, and the version of IP if the name ends with one.
+fn link_and_version(name: &str) -> (&str, Option<IpVersion>) {
+    let ends_with = |version: IpVersion| Some((name.strip_suffix(version.suffix())?, Some(version)));
+    [IpVersion::V4, IpVersion::V6].into_iter().find_map(ends_with).unwrap_or((name, None))
 }
 
 /// A duration, or a range: its minimum and its width.

@@ -286,8 +286,9 @@ part! {
 part! {
     /// One path of a flow, from the sender's point of view.
     PathResult {
-        /// The link at the sender, and, if different, that at the receiver: `left>right`; a suffix `#2` and
-        /// so on distinguishes further paths over the same links.
+        /// The link at the sender, and, if different, that at the receiver: `left>right`; a suffix `:v4` or `:v6`
+        /// states the version of IP if both links have both, and `#2` and so on distinguish further paths of the same
+        /// name.
         name: String,
         /// Address and port of the sender.
         local: String,

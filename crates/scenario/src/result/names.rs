@@ -1,12 +1,14 @@
 //! Names of the paths of a flow.
 
 use crate::Scenario;
-use anabranch_netem::Interface;
+use crate::model::IpVersions;
+use anabranch_netem::{InterfaceAddress, IpVersion};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 /// The names of a flow's paths, in the order of the paths: the link at the sender, and, if different, the one
-/// at the receiver. Further paths over the same links are numbered.
+/// at the receiver. If both versions of IP connect these links, the name ends with the version. Further paths with the
+/// same name are numbered.
 #[derive(Clone, Debug, Default)]
 pub struct PathNames {
     names: Vec<String>,
@@ -26,10 +28,14 @@ impl PathNames {
 }
 
 fn name(scenario: &Scenario, [local, remote]: [IpAddr; 2]) -> String {
-    let link = |address| scenario.links.get(Interface::of_address(address)?.link());
-    match (link(local), link(remote)) {
-        (Some(from), Some(to)) if from.name == to.name => from.name.clone(),
-        (Some(from), Some(to)) => format!("{}>{}", from.name, to.name),
-        _ => format!("{local}>{remote}"),
-    }
+    let link = |address| {
+        let link = InterfaceAddress::with_generation(address)?.0.link();
+        scenario.links.get(link).map(|declared| (declared.name.as_str(), scenario.versions(link)))
+    };
+    let (Some((from, at_sender)), Some((to, at_receiver))) = (link(local), link(remote)) else {
+        return format!("{local}>{remote}");
+    };
+    let is_dual = [at_sender, at_receiver].iter().all(|versions| *versions == IpVersions::Both);
+    let version = if is_dual { IpVersion::of(local).suffix() } else { "" };
+    if from == to { format!("{from}{version}") } else { format!("{from}>{to}{version}") }
 }

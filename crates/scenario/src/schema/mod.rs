@@ -103,10 +103,14 @@ fn toml_as_json(text: &str) -> Option<Value> {
 /// dialects of regular expressions have no classes of characters.
 const NAME_PATTERN: &str = "^[^\\s!-,./:-@\\[-^`{-~]{1,100}$";
 
+/// A name that may end with a version of IP.
+const PATH_PATTERN: &str = "^[^\\s!-,./:-@\\[-^`{-~]{1,100}(:v[46])?$";
+
 fn shape(shape: &'static Shape) -> Value {
     match shape {
         Shape::Text => json!({ "type": "string" }),
         Shape::Name => json!({ "type": "string", "pattern": NAME_PATTERN }),
+        Shape::Path => json!({ "type": "string", "pattern": PATH_PATTERN }),
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Integer { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),

@@ -98,10 +98,11 @@ pub(crate) static OWN: &[Own] = &[
     Own {
         key: Key::new(
             "initial_path",
-            Shape::Either(&[Shape::Name, Shape::List { of: &Shape::Name, min: 1, max: 2 }]),
+            Shape::Either(&[Shape::Path, Shape::List { of: &Shape::Path, min: 1, max: 2 }]),
             Default::Nothing("the first connected by a route"),
             "The path of tcp, and the first path of mptcp: the name of a link of either host, whose address is \
-             used, or of one link of each host.",
+             used, or of one link of each host. On links of both versions of IP, `:v4` or `:v6` after the name \
+             selects one: `\"wlan:v6\"`.",
         )
         .only(Protocols::ANY_TCP),
         before: "scheduler",
@@ -123,13 +124,14 @@ pub(crate) static OWN: &[Own] = &[
             "initial_path",
             Shape::Either(&[
                 Shape::Integer { min: 0, max: 254 },
-                Shape::Name,
-                Shape::List { of: &Shape::Name, min: 2, max: 2 },
+                Shape::Path,
+                Shape::List { of: &Shape::Path, min: 2, max: 2 },
             ]),
             Default::Nothing("the first connected by a route"),
             "The first destination of the association: the name of a link of the receiving host, or its index \
              among them, from 0. The names of one link of each host are the first pair of addresses: the other \
-             destinations then get the other sources.",
+             destinations then get the other sources. On links of both versions of IP, `:v4` or `:v6` after the name \
+             selects one: `\"wlan:v6\"`.",
         )
         .only(Protocols::ANY_SCTP),
         before: "nr_sack",

@@ -1,14 +1,15 @@
 //! Keys of links and their two directions.
 
 use super::{JOINED, loss, queue};
-use crate::choices::{INTERPOLATIONS, RATE_FORMATS, SCOPES, STATES, choices};
+use crate::choices::{INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES, STATES, choices};
 use crate::keys::{Default, Key, Section, Shape};
+use anabranch_netem::network::MAX_ADDRESSES;
 
 /// `[[link]]`.
 pub(crate) static LINK: Section = Section {
     title: "[[link]]",
     doc: "A link between two nodes, in both directions. Nodes need no declaration: a node at the end of a flow is a \
-          host, all others forward. A host has one address for each of its links.",
+          host, all others forward. A host has an address for each of its links and each version of IP of the link.",
     keys: &[
         &[
             Key::new("name", Shape::Name, JOINED, "A unique name for results, events and overrides."),
@@ -17,6 +18,28 @@ pub(crate) static LINK: Section = Section {
                 Shape::List { of: &Shape::Name, min: 2, max: 2 },
                 Default::Required("[\"A\", \"B\"]"),
                 "The two nodes. Several links between the same two nodes are allowed.",
+            ),
+            Key::new(
+                "ip",
+                Shape::OneOf(|| choices(IP_VERSIONS)),
+                Default::Nothing("the scenario's `ip`"),
+                "Versions of the packets that the link carries, and of its addresses. Routes of a version lead over \
+                 links that carry it.",
+            ),
+            Key::new(
+                "addresses",
+                Shape::Either(&[ADDRESS_COUNT, Shape::List { of: &ADDRESS_COUNT, min: 2, max: 2 }]),
+                Default::Is("1"),
+                "Number of addresses of each version at both ends, or at each end in the order of `between`. Those of \
+                 routers have no effect.",
+            ),
+            Key::new(
+                "address_of",
+                Shape::Name,
+                Default::Nothing("other addresses on each link"),
+                "Another link of a host: the host has the addresses of that link on this link, too, instead of others. \
+                 Packets from such an address leave by the link with the shortest path to the destination, the first \
+                 of equals. The addresses are lost while the other link is down.",
             ),
             Key::new(
                 "scope",
@@ -37,6 +60,9 @@ pub(crate) static LINK: Section = Section {
         )],
     ],
 };
+
+/// A number of addresses.
+const ADDRESS_COUNT: Shape = Shape::Integer { min: 1, max: MAX_ADDRESSES as u64 };
 
 /// `[link_defaults]`.
 pub(crate) static LINK_DEFAULTS: Section = Section {

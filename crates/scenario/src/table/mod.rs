@@ -43,8 +43,9 @@ static SCALARS: &[Key] = &[
         "ip",
         Shape::OneOf(|| choices(IP_VERSIONS)),
         Default::Is("\"v4\""),
-        "Internet Protocol of the network: IPv4, or IPv6 with its longer headers. IPv6 links need an `mtu` \
-         of at least 1280 bytes.",
+        "Internet Protocol of the links: IPv4, IPv6 with its longer headers, or both. Links with IPv6 need an `mtu` \
+         of at least 1280 bytes. With both, the paths of a connection are within one version each; a TCP connection uses \
+         IPv4, unless `initial_path` selects the other.",
     ),
     Key::new(
         "ecmp",
@@ -322,10 +323,11 @@ static OF_FLOW: &[Key] = &[
     ),
     Key::new(
         "primary",
-        Shape::Name,
+        Shape::Path,
         Default::Nothing("unchanged"),
         "For sctp and cmt-sctp: the link of the host that receives the data whose address becomes the primary \
-         destination. It has no effect while this destination is not active.",
+         destination, with `:v4` or `:v6` after its name if it has addresses of both versions of IP. It has no effect \
+         while this destination is not active.",
     ),
 ];
 

@@ -88,7 +88,7 @@ fn missing_keys_have_the_defaults_of_the_protocol() {
 #[test]
 fn tables_inherit_key_by_key() {
     let scenario = super::everything();
-    let [first, second, third, _] = scenario.links.as_slice() else { panic!("four links") };
+    let [first, second, third, _, _] = scenario.links.as_slice() else { panic!("five links") };
     let red = |packets: u64, min: f64, max: f64, ecn: bool| {
         let limit = QueueLimit::Packets(packets);
         Queue::Red(red::Settings { limit, min, max, max_p: 0.05, weight: 0.002, gentle: ecn, ecn })
@@ -164,7 +164,7 @@ fn events_renumber_links_and_change_flows() {
     let flow = |name: &str| scenario.flows.iter().position(|flow| flow.name == name).unwrap();
     let of = |flow, change| Subject::Flow(FlowEvent { flow, change });
     assert_eq!(subject(3), of(flow("many"), FlowChange::Backup(Vec::new())));
-    assert_eq!(subject(4), of(flow("cmt"), FlowChange::Primary(0)));
+    assert_eq!(subject(4), of(flow("cmt"), FlowChange::Primary(0, None)));
 }
 
 fn of_link(event: &Event) -> &LinkEvent {
@@ -415,7 +415,7 @@ fn flow_through_a_proxy_has_two_connections() {
 #[test]
 fn recordings_of_rate_delay_and_loss_are_parsed() {
     let scenario = super::everything();
-    let [_, _, third, fourth] = scenario.links.as_slice() else { panic!("four links") };
+    let [_, _, third, fourth, _] = scenario.links.as_slice() else { panic!("five links") };
     let LinkRate::Trace { content: RateTrace::Rates(rates), offset, .. } = &third.forward.rate else {
         panic!("{third:?}")
     };

@@ -1,5 +1,6 @@
 //! Tests of the whole parser.
 
+mod addresses;
 mod bad;
 mod generated;
 mod good;

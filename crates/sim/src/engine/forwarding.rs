@@ -8,7 +8,7 @@
 //! packet is offered to it. So no packet is offered ahead of time to such a direction, nor to the first
 //! direction of its errors.
 
-use anabranch_netem::Network;
+use anabranch_netem::{InterfaceAddress, Network};
 use core::ops::Range;
 
 /// An end with more ingress links takes its packets in order of time: checking all links for every packet
@@ -86,12 +86,14 @@ impl ForwardingGraph {
         let mut steps = Vec::new();
         for flow in 0..flows {
             let ends = [0, 1].map(|side| (directions + 2 * flow + side) as u32);
-            let pairs: Vec<_> = network.connected_pairs(flow).collect();
-            for (near, far) in pairs {
+            // Routes do not depend on the number of an address.
+            let is_first = |pair: &[InterfaceAddress; 2]| pair.iter().all(|address| address.number == 0);
+            let pairs: Vec<_> = network.connected_pairs(flow).filter(is_first).collect();
+            for [near, far] in pairs {
                 for (from, to, [source, target]) in [(near, far, ends), (far, near, [ends[1], ends[0]])] {
                     for (before, hop) in network.steps(from, to) {
                         steps.push((before.map_or(source, |before| before.0), hop.0));
-                        if hop == to.opposite() {
+                        if network.leads_to(hop, to) {
                             steps.push((hop.0, target));
                         }
                     }

@@ -13,11 +13,10 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_host::{Backlog, Listening, Protocol, Transport};
-use anabranch_netem::{Interface, Network};
+use anabranch_netem::{Interface, InterfaceAddress, Network};
 use anabranch_scenario::workload::Application;
 use anabranch_settings::policy::Reliability;
 use core::fmt;
-use core::net::IpAddr;
 
 /// The error that a flow cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,12 +97,12 @@ impl Leg {
 pub struct Setup<'a> {
     pub(super) scenario: &'a Scenario,
     pub(super) declared: &'a model::Flow,
-    /// The pairs of interfaces with a route between them, and the largest packet that fits each in both
+    /// The pairs of addresses with a route between them, and the largest packet that fits each in both
     /// directions.
-    pub(super) pairs: Vec<(Interface, Interface, u32)>,
+    pub(super) pairs: Vec<(InterfaceAddress, InterfaceAddress, u32)>,
     /// The pair on which the flow begins: the first of `pairs`, unless the main table of its host requires
     /// another pair.
-    start: (Interface, Interface, u32),
+    start: (InterfaceAddress, InterfaceAddress, u32),
     pub(super) rng: Rng,
 }
 
@@ -134,12 +133,12 @@ impl<'a> Setup<'a> {
             hops.into_iter().map(|hop| model_of(scenario, hop).mtu).min().unwrap_or(u32::MAX)
         };
         let mut pairs: Vec<_> =
-            connected.into_iter().map(|(from, to)| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
-        pairs.sort_by_key(|&(from, to, _)| !declared.begins_on([from.link(), to.link()]));
+            connected.into_iter().map(|[from, to]| (from, to, mtu(from, to).min(mtu(to, from)))).collect();
+        pairs.sort_by_key(|&(from, to, _)| !declared.begins_at([from, to]));
         let [from, to] = scenario.first_pair(network, (index, declared));
         let start = match pairs[0] {
             first if first.0 == from => first,
-            _ => (from, to, model_of(scenario, from).mtu),
+            _ => (from, to, model_of(scenario, from.interface).mtu),
         };
         Self { declared, pairs, start, scenario, rng: rng.fork(&format!("flow.{}", declared.name)) }
     }
@@ -245,12 +244,12 @@ impl<'a> Setup<'a> {
     pub(super) fn first(&self) -> [Address; 2] {
         let (from, to, mtu) = self.start;
         let mtu = self.declared.mtu.unwrap_or(mtu);
-        [from, to].map(|interface| Address::new(self.ip(interface), mtu))
+        [from, to].map(|address| Address::new(self.scenario.address(address), mtu))
     }
 
-    /// The interfaces of an end with a route to the other end, each with the largest packet that fits all its
-    /// routes. The interface on which the flow begins is first; the others follow in the order of the links.
-    pub(super) fn interfaces(&self, end: usize) -> Vec<(Interface, u32)> {
+    /// The addresses of an end with a route to the other end, each with the largest packet that fits all its
+    /// routes. The address on which the flow begins is first; the others follow in the order of the links.
+    pub(super) fn addresses(&self, end: usize) -> Vec<(InterfaceAddress, u32)> {
         let mut all = Vec::new();
         // There may be no route for the pair that the main table requires.
         if self.start != self.pairs[0] {
@@ -258,18 +257,13 @@ impl<'a> Setup<'a> {
             all.push(([from, to][end], self.declared.mtu.unwrap_or(mtu)));
         }
         for &(from, to, mtu) in &self.pairs {
-            let (interface, mtu) = ([from, to][end], self.declared.mtu.unwrap_or(mtu));
-            match all.iter_mut().find(|(known, _)| *known == interface) {
+            let (address, mtu) = ([from, to][end], self.declared.mtu.unwrap_or(mtu));
+            match all.iter_mut().find(|(known, _)| *known == address) {
                 Some((_, least)) => *least = mtu.min(*least),
-                None => all.push((interface, mtu)),
+                None => all.push((address, mtu)),
             }
         }
         all
-    }
-
-    /// The address of an interface.
-    pub(super) fn ip(&self, interface: Interface) -> IpAddr {
-        self.scenario.address(interface)
     }
 
     fn udp(&self) -> Result<Plan, String> {

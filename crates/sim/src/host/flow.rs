@@ -13,7 +13,7 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::drive::Collected;
 use anabranch_endpoint::{Driver, Endpoint, Ends, Event, PathReport, Place, Placement, SchedulingDecision};
 use anabranch_host::{ConnectionId, ConnectionRef, Host, Output, Protocol};
-use anabranch_netem::{Frame, Interface};
+use anabranch_netem::{Frame, Interface, IpVersion};
 use anabranch_scenario::model::FlowChange;
 use anabranch_wire::tcp::Flags;
 use anabranch_wire::{Body, Packet, Pattern};
@@ -406,17 +406,20 @@ impl Flow {
                     self.set_backup(now, side, &mut world.hosts);
                 }
             }
-            FlowChange::Primary(link) => self.set_primary(*link, world),
+            FlowChange::Primary(link, version) => self.set_primary((*link, *version), world),
         }
     }
 
     /// Makes the address at a link the primary destination of the data, if it is active.
-    fn set_primary(&self, link: usize, world: &mut FlowEnvironment) {
+    fn set_primary(&self, (link, version): (usize, Option<IpVersion>), world: &mut FlowEnvironment) {
         let FlowEnvironment { datapath, hosts } = world;
         let End { host, connection, .. } = &self.ends[self.source];
         let paths = hosts.endpoint(*host, *connection).map(|endpoint| endpoint.report().paths);
-        let leads_there =
-            |path: &PathReport| path.usable && is_of(&[link], datapath.real_address(path.remote).ip());
+        let leads_there = |path: &PathReport| {
+            let remote = datapath.real_address(path.remote).ip();
+            let is_version = version.is_none_or(|version| version == IpVersion::of(remote));
+            path.usable && is_version && is_of(&[link], remote)
+        };
         let path = paths.iter().flatten().find(|path| leads_there(path));
         if let (Some(path), Some(connection)) = (path, *connection) {
             hosts.get_mut(*host).set_primary(connection, path.id);

@@ -7,7 +7,7 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Address, Endpoint, Secrets};
 use anabranch_host::{ConnectionId, Host, Limits};
-use anabranch_netem::{Interface, Network};
+use anabranch_netem::Network;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
@@ -44,12 +44,13 @@ impl Hosts {
         };
         let (mut hosts, mut of_node) = (Vec::new(), BTreeMap::new());
         for (index, node) in network.nodes().iter().enumerate().filter(|(_, node)| node.host) {
-            let address = |interface: &Interface| {
+            let addresses = node.interfaces.iter().flat_map(|&interface| {
                 let link = &scenario.links[interface.link()];
                 let model = if interface.end() == 0 { &link.forward } else { &link.reverse };
-                Address::new(scenario.address(*interface), model.mtu)
-            };
-            let addresses = node.interfaces.iter().map(address).collect();
+                let of = |address| Address::new(scenario.address(address), model.mtu);
+                network.addresses(interface).map(of)
+            });
+            let addresses = addresses.collect();
             let secrets = Secrets::simulated(&mut rng.fork(&format!("host.{}", node.name)));
             of_node.insert(index, HostId(hosts.len()));
             hosts.push(Host::new(addresses, limits.clone(), secrets));

@@ -2,7 +2,7 @@
 //! processed in order of time and the assignment must not depend on it. Listening ends with the same settings
 //! share a listener, and each listener has its own port.
 
-use crate::scenario::model::{Flow, Protocol};
+use crate::scenario::model::{Flow, IpVersion, Protocol};
 use anabranch_endpoint::Address;
 use anabranch_host::Transport;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ pub struct Service<'a> {
 pub struct Settings<'a> {
     protocol: &'a Protocol,
     mtu: Option<u32>,
-    initial_path: &'a [usize],
+    initial_path: (&'a [usize], Option<IpVersion>),
     backup: &'a [usize],
     ordered: bool,
 }
@@ -70,7 +70,8 @@ pub struct Settings<'a> {
 impl<'a> Settings<'a> {
     /// The settings of a flow.
     pub fn of(flow: &'a Flow) -> Self {
-        let Flow { protocol, mtu, initial_path, backup, ordered, .. } = flow;
+        let Flow { protocol, mtu, initial_path, initial_version, backup, ordered, .. } = flow;
+        let initial_path = (&initial_path[..], *initial_version);
         Self { protocol, mtu: *mtu, initial_path, backup, ordered: *ordered }
     }
 }

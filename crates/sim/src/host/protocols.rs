@@ -7,7 +7,7 @@ use anabranch_endpoint::Address;
 use anabranch_host::Protocol;
 use anabranch_multipath::MAX_PATHS;
 use anabranch_multipath::path_manager::{AddressId, Pair};
-use anabranch_netem::Interface;
+use anabranch_netem::InterfaceAddress;
 use anabranch_sctp as sctp;
 use anabranch_settings::policy::{Reliability, SctpPaths};
 use anabranch_tcp::{mptcp, tcp};
@@ -35,10 +35,10 @@ impl Setup<'_> {
 
     pub(super) fn mptcp(&self, config: &mptcp::Config) -> Result<Plan, String> {
         let addresses = |end| {
-            let addresses = self.interfaces(end).into_iter().map(|(interface, mtu)| Address {
-                ip: self.ip(interface),
+            let addresses = self.addresses(end).into_iter().map(|(address, mtu)| Address {
+                ip: self.scenario.address(address),
                 mtu,
-                backup: self.declared.backup.contains(&interface.link()),
+                backup: self.declared.backup.contains(&address.link()),
             });
             let addresses: Vec<_> = addresses.collect();
             if addresses.len() > MAX_ADDRESSES {
@@ -47,10 +47,10 @@ impl Setup<'_> {
             Ok(addresses)
         };
         // Identifiers as assigned by the hosts: the index of an address in the list.
-        let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.interfaces(end).len()).map(AddressId));
+        let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.addresses(end).len()).map(AddressId));
         let wanted =
             config.path_manager.build().wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
-        let ends = [0, 1].map(|end| self.interfaces(end));
+        let ends = [0, 1].map(|end| self.addresses(end));
         let routed = |pair: &&Pair| {
             let (from, to) = (ends[0][usize::from(pair.local.0)].0, ends[1][usize::from(pair.remote.0)].0);
             self.is_routed(from, to)
@@ -66,51 +66,55 @@ impl Setup<'_> {
         })
     }
 
-    /// A route connects two interfaces.
-    fn is_routed(&self, from: Interface, to: Interface) -> bool {
+    /// A route connects two addresses.
+    fn is_routed(&self, from: InterfaceAddress, to: InterfaceAddress) -> bool {
         self.pairs.iter().any(|&(near, far, _)| (near, far) == (from, to))
     }
 
     /// The pairs of addresses without a route; the address of this end is first.
     fn unroutable(&self, end: usize) -> Vec<(IpAddr, IpAddr)> {
-        let [near, far] = [0, 1].map(|end| self.interfaces(end));
+        let [near, far] = [0, 1].map(|end| self.addresses(end));
         let pairs = near.iter().flat_map(|&(from, _)| far.iter().map(move |&(to, _)| (from, to)));
         let missing = pairs.filter(|&(from, to)| !self.is_routed(from, to));
-        let addresses = missing.map(|(from, to)| [self.ip(from), self.ip(to)]);
+        let addresses = missing.map(|(from, to)| [from, to].map(|address| self.scenario.address(address)));
         addresses.map(|pair| (pair[end], pair[1 - end])).collect()
     }
 
     pub(super) fn sctp(&self, settings: &sctp::Config) -> Result<Plan, String> {
-        let [local, remote] = [0, 1].map(|end| self.interfaces(end).len());
+        let [local, remote] = [0, 1].map(|end| self.addresses(end).len());
         check_path_count(match settings.paths {
             SctpPaths::Destination => remote.max(local),
             SctpPaths::FullMesh => local * remote - self.unroutable(0).len(),
         })?;
         let config = |end| Ok::<_, String>(Protocol::Sctp(Box::new(self.sctp_config(settings, end)?)));
-        let address = |(interface, mtu)| Address::new(self.ip(interface), mtu);
-        let mtu = self.interfaces(0).iter().map(|&(_, mtu)| mtu).min().unwrap_or_default();
+        let value = |(address, mtu)| Address::new(self.scenario.address(address), mtu);
+        // Whole messages fit the packets of all paths.
+        let room = |&(address, mtu): &(InterfaceAddress, u32)| {
+            mtu.saturating_sub(SCTP_OVERHEAD + address.version.header_len()).max(1)
+        };
+        let message = self.addresses(0).iter().map(room).min().unwrap_or(1);
         Ok(Plan {
             protocols: [config(0)?, config(1)?],
-            addresses: [0, 1].map(|end| self.interfaces(end).into_iter().map(address).collect()),
+            addresses: [0, 1].map(|end| self.addresses(end).into_iter().map(value).collect()),
             service: Service::Messages,
             streams: Streams {
                 count: settings.streams,
                 unordered: !self.declared.ordered,
                 reliability: self.declared.workload.reliability(),
             },
-            message: Some(u64::from(
-                mtu.saturating_sub(SCTP_OVERHEAD + self.scenario.ip.header_len()).max(1),
-            )),
+            message: Some(u64::from(message)),
         })
     }
 
     /// The settings of one end of an association.
     fn sctp_config(&self, settings: &sctp::Config, end: usize) -> Result<sctp::Config, String> {
-        let remotes = self.interfaces(1 - end);
+        let remotes = self.addresses(1 - end);
+        let version = self.declared.initial_version;
+        let is_version = |address: &InterfaceAddress| version.is_none_or(|wanted| wanted == address.version);
         let initial_path = match self.declared.initial_path.first().filter(|_| end == 0) {
             Some(link) => remotes
                 .iter()
-                .position(|(interface, _)| interface.link() == *link)
+                .position(|(address, _)| address.link() == *link && is_version(address))
                 .ok_or("no route leads to its initial path; choose another link")?,
             None => 0,
         };
@@ -130,6 +134,6 @@ fn check_path_count(paths: usize) -> Result<(), String> {
     }
     Err(format!(
         "its hosts' addresses make {paths} paths, and a connection has at most {MAX_PATHS}; remove links or \
-         set paths to a value with fewer"
+         addresses, or set paths to a value with fewer"
     ))
 }

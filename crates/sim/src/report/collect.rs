@@ -12,7 +12,7 @@ use crate::scenario::result::{
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
-use anabranch_netem::{Interface, Network, Totals};
+use anabranch_netem::{Interface, InterfaceAddress, Network, Totals};
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
@@ -258,14 +258,11 @@ pub fn links_of(
     (ends, protocol): ([SocketAddr; 2], &Protocol),
     network: &mut Network,
 ) -> Vec<String> {
-    let [Some(from), Some(to)] = ends.map(interface) else { return Vec::new() };
+    let address = |end: SocketAddr| InterfaceAddress::with_generation(end.ip()).map(|(address, _)| address);
+    let [Some(from), Some(to)] = ends.map(address) else { return Vec::new() };
     let link = |interface: Interface| scenario.links[interface.link()].name.clone();
     let route = network.route_of([from, to], model::flow_hash(protocol, ends));
     route.unwrap_or_default().into_iter().map(link).collect()
-}
-
-fn interface(address: SocketAddr) -> Option<Interface> {
-    Interface::of_address(address.ip())
 }
 
 /// Name of the direction of the data, unless it is the default.

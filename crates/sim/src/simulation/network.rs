@@ -8,6 +8,7 @@ use crate::scenario::model::{Directions, Event, FlowEvent, LinkEvent, Subject};
 use anabranch_base::time::Time;
 use anabranch_netem::Interface;
 use anabranch_scenario::measure::{AFTER_EVENT, MAX_COUNTED_EVENTS};
+use core::net::IpAddr;
 
 impl Simulation {
     /// Applies an event of the scenario.
@@ -82,7 +83,7 @@ impl Simulation {
         for interface in in_use() {
             self.address_changed(now, interface, false);
         }
-        let addresses = |run: &Self| interfaces.map(|interface| run.address(interface));
+        let addresses = |run: &mut Self| interfaces.map(|interface| run.addresses(interface)).concat();
         let old = addresses(self);
         self.world.datapath.renumber(interfaces[0].link());
         for (old, new) in old.into_iter().zip(addresses(self)) {
@@ -94,9 +95,11 @@ impl Simulation {
         }
     }
 
-    /// The present address of an interface.
-    fn address(&self, interface: Interface) -> core::net::IpAddr {
-        self.scenario.address_of(interface, self.world.datapath.generation(interface.link()))
+    /// The present addresses of an interface.
+    fn addresses(&mut self, interface: Interface) -> Vec<IpAddr> {
+        let generation = self.world.datapath.generation(interface.link());
+        let all = self.world.datapath.network().addresses(interface);
+        all.map(|address| self.scenario.address_of(address, generation)).collect()
     }
 
     /// Removes the addresses of links that begin in state down from their hosts, before the first event.
@@ -107,8 +110,9 @@ impl Simulation {
             let (is_up, mtu) = (link.is_up(), link.mtu());
             let node = self.world.datapath.network().owner(interface);
             if let Some(host) = self.world.hosts.of_node(node).filter(|_| !is_up) {
-                let address = (self.address(interface), mtu);
-                self.world.hosts.address_changed(Time::ZERO, host, address, false);
+                for address in self.addresses(interface) {
+                    self.world.hosts.address_changed(Time::ZERO, host, (address, mtu), false);
+                }
             }
         }
     }
@@ -118,8 +122,9 @@ impl Simulation {
         let mtu = self.world.datapath.link(interface).mtu();
         let node = self.world.datapath.network().owner(interface);
         let Some(host) = self.world.hosts.of_node(node) else { return };
-        let address = (self.address(interface), mtu);
-        self.world.hosts.address_changed(now, host, address, up);
+        for address in self.addresses(interface) {
+            self.world.hosts.address_changed(now, host, (address, mtu), up);
+        }
         for index in 0..self.flows.len() {
             let ends = self.world.datapath.network().ends(index);
             for side in [SENDER, RECEIVER] {

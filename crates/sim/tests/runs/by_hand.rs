@@ -165,7 +165,7 @@ fn too_many_paths_are_refused() {
         let flow = saturated("F", ["S", "D"], protocol, "lia");
         let error = meshed(9, flow.clone()).unwrap_err().to_string();
         let expected = "flow \"F\": its hosts' addresses make 81 paths, and a connection has at most 64; remove \
-                    links or set paths to a value with fewer";
+                    links or addresses, or set paths to a value with fewer";
         assert_eq!(error, expected);
         assert_eq!(meshed(8, flow).unwrap().flows[0].paths.len(), 64);
     }

@@ -9,6 +9,7 @@ mod cases;
 mod closing;
 mod consn;
 mod determinism;
+mod dual_stack;
 mod ecmp;
 mod examples;
 mod fairness;

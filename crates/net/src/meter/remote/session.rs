@@ -11,6 +11,7 @@ use crate::meter::flow::Transport;
 use crate::meter::span::Span;
 use crate::meter::speaker::SharedApplication;
 use anabranch_base::time::Time;
+use anabranch_netem::IpVersions;
 use anabranch_scenario::result::Quantiles;
 use core::net::SocketAddr;
 use rustix::net::sockopt;
@@ -91,6 +92,7 @@ impl Session {
         };
         let speakers = test.flows.iter().map(speaker).collect();
         let ipv6 = lines.first().is_some_and(|line| line.remote.is_ipv6());
+        let versions = if ipv6 { IpVersions::V6 } else { IpVersions::V4 };
         Self {
             side,
             speakers,
@@ -102,7 +104,7 @@ impl Session {
             one_clock,
             span,
             // A test also works without socket diagnostics.
-            diagnostics: Diagnostics::open(ipv6).ok(),
+            diagnostics: Diagnostics::open(versions).ok(),
             finished: AtomicUsize::new(0),
         }
     }

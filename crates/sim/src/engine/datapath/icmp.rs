@@ -4,7 +4,7 @@ use super::{Datapath, EndId, Interface, Packet, PacketRef, Time, UNREACHABLE, fl
 use crate::engine::forwarding::ErrorRoute;
 use crate::scenario::Scenario;
 use anabranch_base::RateLimit;
-use anabranch_netem::{FlowHash, Frame, IpVersion, Network};
+use anabranch_netem::{FlowHash, Frame, InterfaceAddress, IpVersion, Network};
 use anabranch_wire::icmp::{Message, Quote};
 use anabranch_wire::{Body, Ecn};
 
@@ -42,9 +42,9 @@ pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRou
     let onward = scenario.proxied().map(|(_, flow)| flow);
     for (flow, declared) in scenario.flows.iter().chain(onward).enumerate() {
         let pairs: Vec<_> = network.connected_pairs(flow).collect();
-        let both = pairs.into_iter().flat_map(|(near, far)| [(0, near, far), (1, far, near)]);
+        let both = pairs.into_iter().flat_map(|[near, far]| [(0, near, far), (1, far, near)]);
         let walk = |(side, from, to)| (side, from, network.hops(from, to).into_iter().collect());
-        let routes: Vec<(u32, Interface, Vec<Interface>)> = both.map(walk).collect();
+        let routes: Vec<(u32, InterfaceAddress, Vec<Interface>)> = both.map(walk).collect();
         let hops = || routes.iter().flat_map(|(_, _, hops)| hops.iter().copied());
         let largest = hops().map(|hop| model(hop).mtu).chain(declared.mtu).max().unwrap_or_default();
         for (side, from, hops) in &routes {
@@ -71,10 +71,9 @@ impl Datapath {
             return;
         }
         let Some(sender) = self.sender_of(frame) else { return };
-        let version = if packet.source.is_ipv4() { IpVersion::V4 } else { IpVersion::V6 };
         let mtu = self.links[direction as usize].link.mtu();
         let error = Packet {
-            source: Interface(direction).address(version),
+            source: Interface(direction).address(IpVersion::of(packet.source)),
             destination: packet.source,
             ecn: Ecn::NotEct,
             body: Body::Icmp(Box::new(Message::PacketTooBig { mtu, quote: Quote::of(packet) })),
@@ -108,7 +107,7 @@ impl Datapath {
 
     /// The first hop of an error from a direction's router to an end of a flow.
     fn error_route(&mut self, direction: u32, end: EndId, error: &Packet) -> u32 {
-        let Some(to) = Interface::of_address(error.destination) else { return UNREACHABLE };
+        let Some((to, _)) = InterfaceAddress::with_generation(error.destination) else { return UNREACHABLE };
         let hash = self.flow_hash(error);
         if let Some(&start) = self.error_routes.get(&(direction, end, to, hash)) {
             return start;

@@ -4,7 +4,7 @@ use super::{Datapath, EndId, Interface, Outcome, PacketRef, Time, UNREACHABLE, f
 use crate::measure::digest::Digest;
 use crate::scenario::Scenario;
 use anabranch_middlebox::{Middlebox, Onward, Transit};
-use anabranch_netem::{FlowHash, IpVersion, Network};
+use anabranch_netem::{FlowHash, InterfaceAddress, IpVersion, Network};
 use anabranch_wire::Packet;
 use anabranch_wire::ip::protocol;
 use core::net::SocketAddr;
@@ -34,14 +34,13 @@ struct Placed {
     /// The time of its scheduled event.
     due: Option<Time>,
     /// Routes from here to ends of flows, for packets with a changed destination.
-    back: BTreeMap<(Interface, EndId, FlowHash), u32>,
+    back: BTreeMap<(InterfaceAddress, EndId, FlowHash), u32>,
 }
 
 /// The middleboxes of a network.
 #[derive(Debug)]
 pub struct Middleboxes {
     all: Vec<Placed>,
-    version: IpVersion,
     /// For each link direction the middlebox at its end, if there is one, and whether the direction comes
     /// from the inside.
     at: Vec<Option<(usize, bool)>>,
@@ -75,7 +74,7 @@ impl Middleboxes {
                 back: BTreeMap::new(),
             });
         }
-        Some(Box::new(Self { all, version: scenario.ip, at }))
+        Some(Box::new(Self { all, at }))
     }
 
     /// Counts since the start, in the order of the scenario.
@@ -130,7 +129,8 @@ impl Datapath {
             Some(by) => middleboxes.is_outside(by) == inside,
             None => true,
         };
-        let leaves_from = leaves_by.map(|by| by.address_of(middleboxes.version, generation));
+        let version = IpVersion::of(packet.source);
+        let leaves_from = leaves_by.map(|by| InterfaceAddress::first(by, version).ip(generation));
         let transit = Transit { packet, inside, crosses, leaves_from, onward: frame.next };
         let placed = &mut middleboxes.all[index];
         placed.tally.packets += 1;
@@ -193,9 +193,8 @@ impl Datapath {
 
     /// The next hop of a packet whose destination was changed to the sender of the packets with next hop `like`.
     fn route_back(&mut self, index: usize, packet: &Packet, like: Next) -> Next {
-        let Some((end, to)) = self.sender_at(like).zip(Interface::of_address(packet.destination)) else {
-            return UNREACHABLE;
-        };
+        let to = InterfaceAddress::with_generation(packet.destination);
+        let Some((end, (to, _))) = self.sender_at(like).zip(to) else { return UNREACHABLE };
         let hash = self.flow_hash(packet);
         if let Some(&start) = self.placed(index).back.get(&(to, end, hash)) {
             return start;

@@ -29,7 +29,7 @@ use crate::scenario::Scenario;
 use anabranch_base::RateLimit;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use anabranch_netem::{Change, DropCause, Dropped, FlowHash, Frame, Interface, Network};
+use anabranch_netem::{Change, DropCause, Dropped, FlowHash, Frame, Interface, InterfaceAddress, Network};
 use anabranch_wire::{Body, CheckError, Packet, Payload};
 use std::collections::BTreeMap;
 
@@ -103,8 +103,8 @@ pub struct Datapath {
     /// True if events are processed in order of time, without lookahead.
     in_order: bool,
     /// Routes of the routers' errors to ends of flows, by the direction that could not carry a packet, the
-    /// end that sent it, the interface from which it did, and the hash of the error's flow.
-    error_routes: BTreeMap<(u32, EndId, Interface, FlowHash), u32>,
+    /// end that sent it, the address from which it did, and the hash of the error's flow.
+    error_routes: BTreeMap<(u32, EndId, InterfaceAddress, FlowHash), u32>,
     /// Dropped datagrams since the last query, by the end that sent them.
     lost: BTreeMap<EndId, Vec<Payload>>,
     /// Datagrams of which the network holds several copies, by the end that sent them and the offset of their data.
@@ -543,7 +543,8 @@ impl Datapath {
     /// Finds the route between a packet's addresses, which leads to `end`, and stores it.
     #[cold]
     fn resolve(&mut self, end: EndId, routes: &mut Routes, packet: &Packet) -> u32 {
-        let pair = Interface::of_address(packet.source).zip(Interface::of_address(packet.destination));
+        let address = |value| InterfaceAddress::with_generation(value).map(|(address, _)| address);
+        let pair = address(packet.source).zip(address(packet.destination));
         let hash = self.flow_hash(packet);
         let pair = pair.filter(|_| self.has_present_addresses(packet));
         let start = match pair.and_then(|(from, to)| self.network.route_of([from, to], hash)) {

@@ -160,6 +160,9 @@ fn links(models: Vec<(LinkModel, LinkModel)>, between: impl Fn(usize) -> [&'stat
     let link = |(number, (forward, reverse)): (usize, (LinkModel, LinkModel))| Link {
         name: format!("link{number}"),
         between: between(number).map(String::from),
+        ip: None,
+        addresses: [1; 2],
+        address_of: None,
         scope: Scope::Global,
         forward,
         reverse,
