@@ -20,13 +20,24 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
+.PHONY: build own loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy page
 	@echo "the command is $(BIN)/anabranch; to call it by its name: . $(BIN)/activate"
 	@if [ "$$(uname -s)" = Linux ] && [ ! -x $(LOADER) ]; then echo "left out: $(NO_LOADER)" >&2; fi
 	@if [ ! -f $(LAB) ]; then echo "left out: $(NO_LAB)" >&2; fi
+
+## own: build the command with the algorithms of a crate outside the workspace: make own CRATE=../my-control
+# The command in .venv then has them; make build removes them, since it builds the module again.
+OWN := target/own
+own: $(VENV)/.installed
+	@[ -n "$(CRATE)" ] || { echo "name the folder of a crate: make own CRATE=../my-control" >&2; exit 2; }
+	@$(BIN)/python crates/py/own.py "$(CRATE)" $(OWN)
+	@[ -x $(BIN)/anabranch ] || $(MAKE) --no-print-directory $(NATIVE)
+	$(CARGO) build --profile $(PROFILE) --manifest-path $(OWN)/Cargo.toml --target-dir target
+	@rm -f $(VENV)/.native-built*
+	install -m 755 $(BUILT)/lib_native.so python/anabranch/_native.abi3.so
 
 NO_LOADER := $(LOADER), which loads congestion controls into Linux: install libelf-dev, zlib1g-dev and pkg-config, then make build
 

@@ -18,6 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from anabranch import study
     from anabranch._core.simulator import version
+    from anabranch.algorithms.registration import check_congestion, register_congestion, register_scheduler
     from anabranch.comparison.compare import Comparison, compare
     from anabranch.errors import AnabranchError, InputError, RunFailed
     from anabranch.execution import run, run_all
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "AnabranchError": "errors", "Comparison": "comparison.compare", "Fairness": "fairness.shares",
     "InputError": "errors", "Parameter": "sweep", "Point": "sweep", "Result": "results", "RunFailed": "errors",
-    "Scenario": "scenario", "Simulation": "simulation", "compare": "comparison.compare", "cross": "sweep",
-    "fair": "fairness.shares", "run": "execution", "run_all": "execution", "version": "_core.simulator",
+    "Scenario": "scenario", "Simulation": "simulation", "check_congestion": "algorithms.registration",
+    "compare": "comparison.compare", "cross": "sweep",
+    "fair": "fairness.shares", "register_congestion": "algorithms.registration",
+    "register_scheduler": "algorithms.registration", "run": "execution", "run_all": "execution",
+    "version": "_core.simulator",
 }  # fmt: skip
 
 __all__ = [
@@ -48,9 +52,12 @@ __all__ = [
     "Scenario",
     "Simulation",
     "__version__",
+    "check_congestion",
     "compare",
     "cross",
     "fair",
+    "register_congestion",
+    "register_scheduler",
     "run",
     "run_all",
     "study",

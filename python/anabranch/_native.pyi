@@ -10,6 +10,128 @@ class InputError(ValueError):
     file: str | None
     line: int | None
 
+class AlgorithmError(RuntimeError):
+    """An exception of a congestion control or scheduler in Python, which is the cause."""
+
+class Path:
+    """A path of a connection, for a congestion control. Each event of a path has the same object.
+
+    Windows and thresholds are in bytes. Setting one rounds it to the permitted values: one packet to 2⁴⁸ bytes, and
+    whole packets if `whole_packets`.
+    """
+
+    @property
+    def id(self) -> int:
+        """Number of the path in its connection."""
+    @property
+    def cwnd(self) -> int:
+        """Congestion window."""
+    @cwnd.setter
+    def cwnd(self, value: int) -> None: ...
+    @property
+    def ssthresh(self) -> int | None:
+        """Slow-start threshold; `None` before the first loss."""
+    @ssthresh.setter
+    def ssthresh(self, value: int | None) -> None: ...
+    @property
+    def mss(self) -> int:
+        """Largest payload of a packet."""
+    @property
+    def usable(self) -> bool:
+        """Whether the path is established and not considered failed."""
+    @property
+    def recovering(self) -> bool:
+        """Whether a loss is being repaired: from a fast retransmission to its success or a timeout."""
+    @property
+    def bottleneck(self) -> int:
+        """Mark of the path's bottleneck with `couple = "shared"`; 0 while unknown."""
+    @property
+    def initial_window(self) -> int:
+        """Window before the first acknowledgement."""
+    @property
+    def rules(self) -> Literal["tcp", "sctp"]:
+        """The standard that the window follows: RFC 5681 or RFC 9260."""
+    @property
+    def floor(self) -> int:
+        """Minimum threshold after an uncoupled loss reaction."""
+    @property
+    def abc_limit(self) -> int | None:
+        """Maximum growth per acknowledgement in slow start, in packets; `None` for no limit."""
+    @property
+    def whole_packets(self) -> bool:
+        """Whether window and threshold are multiples of a packet, as in Linux."""
+
+class Ack:
+    """New data of a path was acknowledged."""
+
+    now_s: float
+    acked: int
+    rtt_s: float | None
+    srtt_s: float | None
+    cwnd_limited: bool
+
+class Loss:
+    """A loss was detected, or an ECN echo arrived; at most one for each window of data."""
+
+    now_s: float
+    ecn: bool
+    in_flight: int
+
+class Timeout:
+    """The retransmission timer expired."""
+
+    now_s: float
+    repeated: bool
+    in_flight: int
+
+class Idle:
+    """Data is about to be sent on a path that was idle for longer than its retransmission timeout."""
+
+    now_s: float
+    timeouts: int
+
+class Offer:
+    """Data for which a scheduler selects a path."""
+
+    now_s: float
+    bytes: int
+    window: int
+    send_window: int
+    repeated: bool
+
+class PathState:
+    """State of a path for one decision of a scheduler. Sizes are bytes."""
+
+    id: int
+    eligible: bool
+    usable: bool
+    backup: bool
+    cwnd: int
+    ssthresh: int | None
+    outstanding: int
+    queueable: int
+    queued: int
+    recovering: bool
+    srtt_s: float | None
+    rtt_variation_s: float
+    mss: int
+
+class SharesScheduler:
+    """A scheduler that sends packets in proportion to shares, which Python sets at any time.
+
+    A path with share 0 sends only if no usable path has a share. Decisions call no method, so it is as fast as the
+    schedulers of the table.
+    """
+
+    shares: builtins.list[float]
+    """The shares of paths by their number. A path that is not listed has share 1."""
+
+    def __init__(self) -> None: ...
+
+def register_congestion(name: str, algorithm: object) -> None: ...
+def register_scheduler(name: str, algorithm: object) -> None: ...
+def registered() -> builtins.list[tuple[Literal["congestion control", "scheduler"], str]]: ...
+def check_congestion(algorithm: object, sequences: int, vectors: str | None, tolerance_bytes: int) -> str | None: ...
 def run(
     toml_text: str,
     file_name: str,

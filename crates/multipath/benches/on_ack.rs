@@ -2,14 +2,14 @@
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
-use anabranch_multipath::congestion::{ALGORITHMS, Ack, CongestionControl, Options, PathSetup, Rules};
+use anabranch_multipath::congestion::{ALGORITHMS, Ack, Build, CongestionControl, Options, PathSetup, Rules};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 
 const MSS: u32 = 1_448;
 
 /// A connection in congestion avoidance with a large window, so that growth hardly changes it.
-fn connection(build: fn(&Options) -> Box<dyn CongestionControl>, paths: u8) -> Box<dyn CongestionControl> {
+fn connection(build: Build, paths: u8) -> Box<dyn CongestionControl> {
     let mut control = build(&Options::default());
     for id in 0..paths {
         let setup = PathSetup {

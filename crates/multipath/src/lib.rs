@@ -89,6 +89,7 @@ pub mod congestion;
 pub mod delivery;
 pub mod pacing;
 pub mod path_manager;
+pub mod registry;
 pub mod rtt;
 pub mod scheduler;
 pub mod shared_bottleneck;

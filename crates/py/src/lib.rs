@@ -2,6 +2,7 @@
 //! kernel's sockets, as a few functions with plain values as arguments and results, and the stack of user space as handles.
 //! Decisions are above it, in Python, or below it, in `sim` and `net`.
 
+mod algorithms;
 mod capture;
 mod errors;
 #[cfg(target_os = "linux")]
@@ -24,6 +25,13 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use super::algorithms::fault::AlgorithmError;
+    #[pymodule_export]
+    use super::algorithms::{
+        Ack, Idle, Loss, Offer, Path, PathState, SharesScheduler, Timeout, check_congestion,
+        register_congestion, register_scheduler, registered,
+    };
+    #[pymodule_export]
     use super::capture::read_captures;
     #[pymodule_export]
     use super::errors::InputError;
@@ -43,6 +51,23 @@ mod _native {
         build_kind, canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference,
         result_parts, run::run, schema, validate, version,
     };
+
+    /// Adds the algorithms of a crate outside the workspace, if there is one (`make own`).
+    #[pymodule_init]
+    fn init(_module: &super::Bound<'_, super::PyModule>) -> super::PyResult<()> {
+        super::add_own()
+    }
+}
+
+#[cfg(feature = "own")]
+fn add_own() -> PyResult<()> {
+    own::register().map_err(|refused| pyo3::exceptions::PyImportError::new_err(refused.to_string()))
+}
+
+#[cfg(not(feature = "own"))]
+#[expect(clippy::unnecessary_wraps, reason = "with a further crate, the module can fail to load")]
+const fn add_own() -> PyResult<()> {
+    Ok(())
 }
 
 /// Checks a scenario with its overrides ("key=value") without running it.

@@ -1,5 +1,6 @@
 //! Long calls that report their progress to Python and end with an interrupt.
 
+use crate::algorithms::fault;
 use pyo3::prelude::*;
 
 /// Does `work` without the interpreter, and returns its result. The work calls the function that it gets with its
@@ -7,7 +8,8 @@ use pyo3::prelude::*;
 ///
 /// # Errors
 ///
-/// The exception of a signal that has arrived, such as `KeyboardInterrupt`, or that of `callback`, which gets the shares.
+/// The exception of a signal that has arrived, such as `KeyboardInterrupt`, that of `callback`, which gets the shares, or
+/// that of an algorithm in Python, which the work has called.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     callback: Option<&Bound<'_, PyAny>>,
@@ -15,13 +17,14 @@ pub(crate) fn interruptible<T: Send>(
 ) -> PyResult<T> {
     let callback = callback.map(|callback| callback.clone().unbind());
     let mut interrupted = Ok(());
+    drop(fault::take(py));
     let result = py.detach(|| {
         work(&mut |share| {
             interrupted = Python::attach(|py| report(py, callback.as_ref(), share));
-            interrupted.is_ok()
+            interrupted.is_ok() && !fault::is_set()
         })
     });
-    interrupted.map(|()| result)
+    fault::take(py).map_or(interrupted, Err).map(|()| result)
 }
 
 fn report(py: Python<'_>, callback: Option<&Py<PyAny>>, share: f64) -> PyResult<()> {

@@ -1,8 +1,8 @@
 //! Running a scenario from Python.
 
-use crate::errors;
 use crate::progress::interruptible;
 use crate::stopwatch::Stopwatch;
+use crate::{algorithms, errors};
 use anabranch_sim::report::capture;
 use anabranch_sim::scenario::result::{Document, RunResult};
 use anabranch_sim::scenario::{self, Scenario};
@@ -45,6 +45,18 @@ pub(crate) fn run(
     real_time: bool,
 ) -> PyResult<String> {
     let scenario = seeded_scenario(toml_text, file_name, overrides, seed)?;
+    if real_time {
+        for flow in &scenario.flows {
+            let wrong = |message| {
+                errors::input_error_at(
+                    format!("flow \"{}\": {message}", flow.name),
+                    Some(file_name.to_owned()),
+                    None,
+                )
+            };
+            algorithms::refuse(&flow.protocol).map_err(wrong)?;
+        }
+    }
     let pcap = pcap.map(captured);
     let options = RunOptions { pcap, trace: trace_dir, trace_changes, check_wire, ..RunOptions::default() };
     let watch = Stopwatch::start();

@@ -1,5 +1,6 @@
 //! A simulation in steps, for Python.
 
+use crate::algorithms::fault::AlgorithmError;
 use crate::errors;
 use crate::progress::interruptible;
 use crate::run::{Capture, captured, failure, json, seeded_scenario, share};
@@ -17,6 +18,8 @@ pub(crate) struct Stepper {
     /// Never locked: every method has the stepper for itself. Python requires a type that threads can share.
     run: Mutex<Simulation>,
     file: String,
+    /// When an algorithm in Python failed, seconds; the run does not go on.
+    failed_at_s: Option<f64>,
     /// Seconds of the machine that the steps took.
     wall_s: f64,
 }
@@ -37,19 +40,27 @@ impl Stepper {
     ) -> PyResult<Self> {
         let scenario = seeded_scenario(toml_text, file_name, overrides, seed)?;
         let options = RunOptions { trace: trace_dir, pcap: pcap.map(captured), ..RunOptions::default() };
-        let run = py.detach(|| Simulation::new(scenario, &options));
+        let run = interruptible(py, None, |_| Simulation::new(scenario, &options))?;
         let run = run.map_err(|error| failure(&error, file_name))?;
-        Ok(Self { run: Mutex::new(run), file: file_name.to_owned(), wall_s: 0.0 })
+        Ok(Self { run: Mutex::new(run), file: file_name.to_owned(), failed_at_s: None, wall_s: 0.0 })
     }
 
     /// Processes every event before a time in nanoseconds; releases the interpreter meanwhile.
     fn step_until(&mut self, py: Python<'_>, time_ns: u64) -> PyResult<()> {
+        if let Some(at) = self.failed_at_s {
+            let message =
+                format!("an algorithm of the run failed at {at} s, so it cannot go on; open it again");
+            return Err(errors::input_error_at(message, None, None));
+        }
         let watch = Stopwatch::start();
         let run = self.run();
         let outcome = interruptible(py, None, |on_share| {
             run.step_until_with(Time::from_nanos(time_ns), &mut |progress| on_share(share(progress)))
         });
         self.wall_s += watch.seconds();
+        if outcome.as_ref().is_err_and(|error| error.is_instance_of::<AlgorithmError>(py)) {
+            self.failed_at_s = Some(self.run().now().as_secs_f64());
+        }
         outcome?.map_err(|error| self.failure(&error))
     }
 
@@ -60,7 +71,7 @@ impl Stepper {
 
     /// Whether the run has ended.
     fn is_over(&mut self) -> bool {
-        self.run().is_over()
+        self.failed_at_s.is_none() && self.run().is_over()
     }
 
     /// Number of processed events.

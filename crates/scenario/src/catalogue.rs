@@ -5,7 +5,7 @@ use super::error::{InputError, quoted};
 use super::keys::{Kind, Kinds};
 use super::suggest::remedy;
 use super::table::{WORKLOAD, loss, middlebox, queue};
-use anabranch_multipath::congestion::ALGORITHMS;
+use anabranch_multipath::congestion;
 
 /// One entry of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ pub fn list(name: &str) -> Result<Vec<Listed>, InputError> {
 
 /// The congestion controls that couple the paths of a connection, by name.
 pub fn coupled() -> impl Iterator<Item = &'static str> {
-    ALGORITHMS.iter().filter(|entry| entry.coupled).map(|entry| entry.name)
+    congestion::all().filter(|entry| entry.coupled).map(|entry| entry.name)
 }
 
 /// The list as choices, for messages and pages.

@@ -34,7 +34,7 @@ static FIXED: congestion::Entry = congestion::Entry {
     source: "for this benchmark",
     coupled: false,
     signal: congestion::Signal::Loss,
-    build: |_| Box::new(Fixed(WINDOW.load(Ordering::Relaxed))),
+    build: &|_| Box::new(Fixed(WINDOW.load(Ordering::Relaxed))),
 };
 
 impl CongestionControl for Fixed {

@@ -112,7 +112,7 @@ pub fn congestion() -> Vec<Choice> {
         summary: entry.summary,
         source: entry.source,
     };
-    congestion::ALGORITHMS.iter().map(choice).collect()
+    congestion::all().map(choice).collect()
 }
 
 /// The schedulers.
@@ -123,7 +123,7 @@ pub fn schedulers() -> Vec<Choice> {
         summary: entry.summary,
         source: entry.source,
     };
-    scheduler::SCHEDULERS.iter().map(choice).collect()
+    scheduler::all().map(choice).collect()
 }
 
 /// The schedulers for protocols whose paths get the data in order, each byte on one path.

@@ -32,7 +32,7 @@ static GENTLE: Entry = Entry {
     source: "this example",
     coupled: false,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(Gentle)),
+    build: &|_| Box::new(Controller::new(Gentle)),
 };
 
 fn main() -> Result<(), anabranch_sim::RunError> {

@@ -29,7 +29,7 @@ static ROOMIEST: Entry = Entry {
     source: "this example",
     wants_rates: false,
     places: false,
-    build: || Box::new(Roomiest),
+    build: &|| Box::new(Roomiest),
 };
 
 fn main() -> Result<(), anabranch_sim::RunError> {

@@ -170,10 +170,12 @@ class NativeErrors(InputErrors):
 
         Raises:
             InputError: For an error of the caller.
-            RunFailed: For a full disk.
+            RunFailed: For a full disk, or an exception of an algorithm in Python, which is the cause.
 
         """
         super().__exit__(kind, error, trace)
+        if isinstance(error, _native.AlgorithmError):
+            raise RunFailed(str(error)) from error.__cause__
         # An error with a number comes from a callback.
         if isinstance(error, OSError) and error.errno is None:
             raise RunFailed(str(error)) from None

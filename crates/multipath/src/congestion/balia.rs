@@ -19,7 +19,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "draft-walid-mptcp-congestion-control, Peng et al. 2014",
     coupled: true,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(Balia)),
+    build: &|_| Box::new(Controller::new(Balia)),
 };
 
 #[derive(Debug)]

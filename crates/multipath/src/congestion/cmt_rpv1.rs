@@ -18,7 +18,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Dreibholz2011 §III-B.1",
     coupled: true,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(CmtRpV1)),
+    build: &|_| Box::new(Controller::new(CmtRpV1)),
 };
 
 #[derive(Debug)]

@@ -17,7 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Dreibholz2011 §III-B.2, Becke2014 §6.2.1",
     coupled: true,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(CmtRpV2)),
+    build: &|_| Box::new(Controller::new(CmtRpV2)),
 };
 
 #[derive(Debug)]

@@ -22,7 +22,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "RFC 9438",
     coupled: false,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(Cubic)),
+    build: &|_| Box::new(Controller::new(Cubic)),
 };
 
 /// Packets per second cubed (RFC 9438 §5.1).

@@ -1,6 +1,8 @@
 //! Entries of the table of congestion controls.
 
 use super::CongestionControl;
+use crate::registry::Named;
+use core::fmt::{self, Debug, Formatter};
 
 /// Slow start of a coupled control; publications differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -44,8 +46,10 @@ pub struct Options {
     pub couple: Couple,
 }
 
+/// A function that creates a control for a connection without paths.
+pub type Build = &'static (dyn Fn(&Options) -> Box<dyn CongestionControl> + Send + Sync);
+
 /// A congestion control, as listed in the table of all controls.
-#[derive(Debug)]
 pub struct Entry {
     /// The name used in scenarios.
     pub name: &'static str,
@@ -60,5 +64,23 @@ pub struct Entry {
     /// The control's congestion signal.
     pub signal: Signal,
     /// Creates a control for a connection without paths.
-    pub build: fn(&Options) -> Box<dyn CongestionControl>,
+    pub build: Build,
+}
+
+impl Debug for Entry {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Named for Entry {
+    const KIND: &'static str = "congestion control";
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        self.aliases
+    }
 }

@@ -25,7 +25,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "RFC 6817",
     coupled: false,
     signal: Signal::Delay,
-    build: |_| Box::new(Controller::new(Ledbat)),
+    build: &|_| Box::new(Controller::new(Ledbat)),
 };
 
 /// Queueing delay that the control aims at, seconds.

@@ -28,7 +28,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "RFC 6356, Becke2014 §6.2.2",
     coupled: true,
     signal: Signal::Loss,
-    build: |options| Box::new(Controller::new(Lia { slow_start: options.slow_start })),
+    build: &|options| Box::new(Controller::new(Lia { slow_start: options.slow_start })),
 };
 
 #[derive(Debug)]

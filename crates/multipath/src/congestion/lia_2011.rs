@@ -24,7 +24,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Dreibholz2011 §III-C, in one interpretation",
     coupled: true,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(Lia2011)),
+    build: &|_| Box::new(Controller::new(Lia2011)),
 };
 
 #[derive(Debug)]

@@ -8,6 +8,7 @@ mod balia;
 mod bbr;
 mod cmt_rpv1;
 mod cmt_rpv2;
+pub mod conformance;
 mod controller;
 mod cubic;
 mod entry;
@@ -25,10 +26,10 @@ mod westwood;
 mod wvegas;
 
 pub use controller::{Algorithm, Controller, Reaction};
-pub use entry::{Couple, Entry, Options, Signal, SlowStart};
+pub use entry::{Build, Couple, Entry, Options, Signal, SlowStart};
 pub use group::{Group, Path, Undo, ceil_bytes};
 pub use rate::{LostPacket, RateSample, Sent};
-pub use registry::{ALGORITHMS, Choice, find};
+pub use registry::{ALGORITHMS, Choice, all, find, register};
 
 use crate::PathId;
 use crate::shared_bottleneck::{DelaySample, Grouping};

@@ -26,7 +26,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "draft-khalili-mptcp-congestion-control, Khalili et al. 2012",
     coupled: true,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(Olia)),
+    build: &|_| Box::new(Controller::new(Olia)),
 };
 
 #[derive(Debug)]

@@ -3,6 +3,7 @@
 
 use super::shared::Shared;
 use super::{CongestionControl, Couple, Entry, Options};
+use crate::registry::{Refused, Registry};
 
 /// A congestion control as a setting: the entry and its options.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +53,24 @@ pub static ALGORITHMS: &[Entry] = &[
     super::bbr::ENTRY,
 ];
 
+static REGISTRY: Registry<Entry> = Registry::new(ALGORITHMS);
+
 /// The congestion control with this name or alias.
 pub fn find(name: &str) -> Option<&'static Entry> {
-    ALGORITHMS.iter().find(|entry| entry.name == name || entry.aliases.contains(&name))
+    REGISTRY.find(name)
+}
+
+/// All congestion controls: those of the table, then the registered ones.
+pub fn all() -> impl Iterator<Item = &'static Entry> {
+    REGISTRY.all()
+}
+
+/// Adds a congestion control to those that scenarios can name, until the process ends. A program that runs
+/// scenarios with a control of another crate calls this before it reads a scenario.
+///
+/// # Errors
+///
+/// If the name or an alias exists or is no word.
+pub fn register(entry: Entry) -> Result<&'static Entry, Refused> {
+    REGISTRY.add(entry)
 }

@@ -16,7 +16,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "RFC 5681, RFC 6582, RFC 9260 §7.2, Dreibholz2011 §III-A",
     coupled: false,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(Reno)),
+    build: &|_| Box::new(Controller::new(Reno)),
 };
 
 /// Half of the window, at least `floor`, bytes: the loss reaction that several algorithms share.

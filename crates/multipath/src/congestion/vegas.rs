@@ -25,7 +25,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Brakmo, Peterson 1995",
     coupled: false,
     signal: Signal::Delay,
-    build: |_| Box::new(Controller::new(Vegas)),
+    build: &|_| Box::new(Controller::new(Vegas)),
 };
 
 /// Backlog below which the window grows, packets.

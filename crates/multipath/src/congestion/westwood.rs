@@ -19,7 +19,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Grieco, Mascolo 2004",
     coupled: false,
     signal: Signal::Loss,
-    build: |_| Box::new(Controller::new(Westwood)),
+    build: &|_| Box::new(Controller::new(Westwood)),
 };
 
 /// Weight of the earlier estimate.

@@ -35,7 +35,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Cao, Xu, Fu: ICNP 2012",
     coupled: true,
     signal: Signal::Delay,
-    build: |_| Box::new(Controller::new(WVegas)),
+    build: &|_| Box::new(Controller::new(WVegas)),
 };
 
 /// Backlog of the whole connection, packets.

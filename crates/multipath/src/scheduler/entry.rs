@@ -1,9 +1,13 @@
 //! Entries of the table of schedulers.
 
 use super::Scheduler;
+use crate::registry::Named;
+use core::fmt::{self, Debug, Formatter};
+
+/// A function that creates a scheduler for a connection.
+pub type Build = &'static (dyn Fn() -> Box<dyn Scheduler> + Send + Sync);
 
 /// A scheduler, as listed in the table of all schedulers.
-#[derive(Debug)]
 pub struct Entry {
     /// The name used in scenarios.
     pub name: &'static str,
@@ -18,7 +22,21 @@ pub struct Entry {
     /// next. This requires a protocol whose paths can carry any part of the data in any order.
     pub places: bool,
     /// Creates a scheduler for a connection.
-    pub build: fn() -> Box<dyn Scheduler>,
+    pub build: Build,
+}
+
+impl Debug for Entry {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Named for Entry {
+    const KIND: &'static str = "scheduler";
+
+    fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 impl Entry {

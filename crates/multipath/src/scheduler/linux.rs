@@ -15,7 +15,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Linux, net/mptcp/protocol.c",
     wants_rates: true,
     places: false,
-    build: || Box::new(Linux { pace: Pace::default(), burst: None }),
+    build: &|| Box::new(Linux { pace: Pace::default(), burst: None }),
 };
 
 /// The largest burst (`MPTCP_SEND_BURST_SIZE`).

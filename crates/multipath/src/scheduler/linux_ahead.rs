@@ -17,7 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Linux, net/mptcp/protocol.c",
     wants_rates: true,
     places: true,
-    build: || Box::new(LinuxAhead::default()),
+    build: &|| Box::new(LinuxAhead::default()),
 };
 
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Raiciu2012",
     wants_rates: false,
     places: false,
-    build: || Box::new(LowestRtt),
+    build: &|| Box::new(LowestRtt),
 };
 
 /// The eligible path with the smallest round-trip time; paths without a measurement come after those with

@@ -19,8 +19,9 @@ mod strict_round_robin;
 mod tests;
 mod weighted;
 
-pub use entry::Entry;
-pub use registry::{SCHEDULERS, find};
+pub use entry::{Build, Entry};
+pub use registry::{SCHEDULERS, all, find, register};
+pub use weighted::Credits;
 
 use crate::PathId;
 use crate::buffer::RangeSet;

@@ -23,7 +23,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Yang et al., Out-of-order Transmission for In-order Arrival Scheduling for Multipath TCP, WAINA 2014",
     wants_rates: false,
     places: true,
-    build: || Box::new(Otias::default()),
+    build: &|| Box::new(Otias::default()),
 };
 
 #[derive(Debug, Default)]

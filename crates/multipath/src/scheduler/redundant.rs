@@ -10,7 +10,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "the redundant scheduler of Linux's first MPTCP",
     wants_rates: false,
     places: false,
-    build: || Box::new(Redundant),
+    build: &|| Box::new(Redundant),
 };
 
 #[derive(Debug)]

@@ -11,7 +11,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Dreibholz2011",
     wants_rates: false,
     places: false,
-    build: || Box::new(RoundRobin { last: None }),
+    build: &|| Box::new(RoundRobin { last: None }),
 };
 
 #[derive(Debug)]

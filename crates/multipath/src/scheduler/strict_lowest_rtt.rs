@@ -13,7 +13,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Becke2014 §7.4",
     wants_rates: false,
     places: false,
-    build: || Box::new(StrictLowestRtt),
+    build: &|| Box::new(StrictLowestRtt),
 };
 
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! sends, and its credit decreases by one packet ("smooth" weighted round-robin). Shares may change from packet to packet.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
+use crate::PathId;
 
 /// The entry of this scheduler in the table of schedulers.
 pub(super) const ENTRY: Entry = Entry {
@@ -12,13 +13,36 @@ pub(super) const ENTRY: Entry = Entry {
     source: "weighted round-robin over c/RTT, the rate share of Becke2014 §6.2.1",
     wants_rates: false,
     places: false,
-    build: || Box::new(Weighted { credit: Vec::new() }),
+    build: &|| Box::new(Weighted { credits: Credits::default() }),
 };
 
 #[derive(Debug)]
 struct Weighted {
-    /// Packets that a path may send ahead of the others, by identifier; negative after it has sent.
-    credit: Vec<f64>,
+    credits: Credits,
+}
+
+/// Packets that a path may send ahead of the others, by identifier; negative after it has sent.
+#[derive(Clone, Debug, Default)]
+pub struct Credits(Vec<f64>);
+
+impl Credits {
+    /// The path of the next packet. `shares` has the paths with room, each with its share; the sum is one.
+    pub fn next<'a>(&mut self, shares: impl Iterator<Item = (&'a PathState, f64)>) -> Option<PathId> {
+        let mut richest: Option<(f64, PathId)> = None;
+        for (path, share) in shares {
+            if self.0.len() <= path.id.index() {
+                self.0.resize(path.id.index() + 1, 0.0);
+            }
+            let credit = &mut self.0[path.id.index()];
+            *credit += share;
+            if richest.is_none_or(|(most, _)| *credit > most) {
+                richest = Some((*credit, path.id));
+            }
+        }
+        let (_, path) = richest?;
+        self.0[path.index()] -= 1.0;
+        Some(path)
+    }
 }
 
 /// c/RTT in bytes per second, if the round-trip time is known.
@@ -45,19 +69,7 @@ impl Scheduler for Weighted {
         // A path without a measurement gets the mean of the measured rates.
         let average = if measured == 0 { 1.0 } else { total / f64::from(measured) };
         total += average * (room().count() as f64 - f64::from(measured));
-        let mut richest: Option<(f64, &PathState)> = None;
-        for path in room() {
-            if self.credit.len() <= path.id.index() {
-                self.credit.resize(path.id.index() + 1, 0.0);
-            }
-            let credit = &mut self.credit[path.id.index()];
-            *credit += rate(path).unwrap_or(average) / total;
-            if richest.is_none_or(|(most, _)| *credit > most) {
-                richest = Some((*credit, path));
-            }
-        }
-        let Some((_, path)) = richest else { return Decision::Wait };
-        self.credit[path.id.index()] -= 1.0;
-        Decision::Send(path.id)
+        let shares = room().map(|path| (path, rate(path).unwrap_or(average) / total));
+        self.credits.next(shares).map_or(Decision::Wait, Decision::Send)
     }
 }

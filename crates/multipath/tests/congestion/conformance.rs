@@ -1,52 +1,17 @@
 //! Properties of every entry of the table under any sequence of events.
 
 use crate::rig::{MSS, NONE, Rig};
+use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
-use anabranch_base::units::Rate;
 use anabranch_multipath::PathId;
+use anabranch_multipath::congestion::conformance::{self, Event, PATHS, Report};
 use anabranch_multipath::congestion::{
-    ALGORITHMS, Ack, Choice, CongestionControl, Couple, Entry, Idle, Loss, LossKind, LostPacket, Options,
-    PathSetup, PenaltyInSlowStart, RateSample, Rules, Sent, Signal, SlowStart, Timeout, find,
+    ALGORITHMS, Ack, Algorithm, Choice, CongestionControl, Controller, Couple, Entry, Group, Idle, Loss,
+    LossKind, Options, PathSetup, PenaltyInSlowStart, Rules, Signal, SlowStart, Timeout, all, find, register,
 };
-use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
+use anabranch_multipath::registry::Refused;
+use anabranch_multipath::shared_bottleneck::RelativeDelay;
 use proptest::prelude::*;
-
-/// Any event that a transport can report to a control, including events that do not occur in practice.
-#[derive(Clone, Copy, Debug)]
-enum Event {
-    Add(u8, PathSetup),
-    Remove(u8),
-    Usable(u8, bool),
-    Mss(u8, u32),
-    Ack { path: u8, acked: u64, rtt: Option<u64>, srtt: Option<u64>, limited: bool },
-    Loss(u8, LossKind, u64),
-    Recovered(u8),
-    Timeout(u8, bool, u64),
-    Idle(u8, u32),
-    Penalise(u8, PenaltyInSlowStart),
-    Spurious(u8),
-    Sent { path: u8, bytes: u64, in_flight: u64, app_limited: bool },
-    Sample(u8, Report),
-    Lost(u8, Report),
-    Bottleneck(u8, u16),
-    Delay(u8, RelativeDelay, u64),
-    Wait(u64),
-}
-
-/// The numbers of a sample or a lost packet.
-#[derive(Clone, Copy, Debug)]
-struct Report {
-    rtt: Option<u64>,
-    bytes: u64,
-    prior: u64,
-    total: u64,
-    rate: Option<u64>,
-    in_flight: u64,
-    lost: u64,
-    flags: (bool, bool),
-}
-
-const PATHS: u8 = 4;
 
 fn bytes() -> impl Strategy<Value = u64> {
     prop_oneof![8 => 0_u64..3_000, 4 => 3_000_u64..1_000_000, 1 => any::<u64>(), 1 => Just(u64::MAX)]
@@ -69,7 +34,7 @@ fn report() -> impl Strategy<Value = Report> {
     ];
     let flags = (prop::bool::weighted(0.2), any::<bool>());
     (nanoseconds(), bytes(), bytes(), bytes(), rate, bytes(), bytes(), flags).prop_map(
-        |(rtt, bytes, prior, total, rate, in_flight, lost, flags)| Report {
+        |(rtt, bytes, prior, total, rate, in_flight, lost, (app_limited, cwnd_limited))| Report {
             rtt,
             bytes,
             prior,
@@ -77,7 +42,8 @@ fn report() -> impl Strategy<Value = Report> {
             rate,
             in_flight,
             lost,
-            flags,
+            app_limited,
+            cwnd_limited,
         },
     )
 }
@@ -132,159 +98,21 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-fn apply(control: &mut dyn CongestionControl, now: &mut Time, event: Event) {
-    match event {
-        Event::Add(p, setup) => control.add_path(PathId(p), setup),
-        Event::Remove(p) => control.remove_path(PathId(p)),
-        Event::Usable(p, usable) => control.set_usable(PathId(p), usable),
-        Event::Mss(p, mss) => control.set_mss(PathId(p), mss),
-        Event::Ack { path, acked, rtt, srtt, limited } => control.on_ack(&Ack {
-            now: *now,
-            path: PathId(path),
-            acked,
-            rtt: rtt.map(Duration::from_nanos),
-            srtt: srtt.map(Duration::from_nanos),
-            cwnd_limited: limited,
-        }),
-        Event::Loss(p, kind, in_flight) => {
-            control.on_loss(&Loss { now: *now, path: PathId(p), kind, in_flight });
-        }
-        Event::Recovered(p) => control.on_recovered(*now, PathId(p)),
-        Event::Timeout(p, repeated, in_flight) => {
-            control.on_timeout(&Timeout { now: *now, path: PathId(p), repeated, in_flight });
-        }
-        Event::Idle(p, timeouts) => control.on_idle(&Idle { now: *now, path: PathId(p), timeouts }),
-        Event::Penalise(p, slow_start) => control.penalise(*now, PathId(p), slow_start),
-        Event::Spurious(p) => control.on_spurious(*now, PathId(p)),
-        Event::Sent { path, bytes, in_flight, app_limited } => {
-            control.on_sent(&Sent { now: *now, path: PathId(path), bytes, in_flight, app_limited });
-        }
-        Event::Sample(p, r) => control.on_sample(&RateSample {
-            now: *now,
-            path: PathId(p),
-            rtt: r.rtt.map(Duration::from_nanos),
-            delivered: r.bytes,
-            prior_delivered: r.prior,
-            total_delivered: r.total,
-            send_elapsed: Duration::from_millis(10),
-            ack_elapsed: Duration::from_millis(20),
-            rate: r.rate.map(Rate::from_bits_per_second),
-            app_limited: r.flags.0,
-            newly_acked: r.bytes,
-            newly_lost: r.lost,
-            lost: r.lost,
-            tx_in_flight: r.in_flight,
-            in_flight: r.in_flight,
-            cwnd_limited: r.flags.1,
-        }),
-        Event::Lost(p, r) => control.on_lost(&LostPacket {
-            now: *now,
-            path: PathId(p),
-            bytes: r.bytes,
-            tx_in_flight: r.in_flight,
-            lost: r.lost,
-            total_delivered: r.total,
-            app_limited: r.flags.0,
-        }),
-        Event::Bottleneck(p, bottleneck) => control.set_bottleneck(PathId(p), bottleneck),
-        Event::Delay(p, delay, count) => {
-            let (sent, lost) = (count, count / 7);
-            control.on_delay(&DelaySample { now: *now, path: PathId(p), delay, sent, lost });
-        }
-        Event::Wait(nanos) => *now += Duration::from_nanos(nanos),
-    }
-}
-
-/// State of a path in the test, which determines how its window may change.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    present: bool,
-    mss: u64,
-    usable: bool,
-    recovering: bool,
-}
-
-impl Known {
-    fn apply_event(known: &mut [Self; PATHS as usize], event: Event) {
-        match event {
-            Event::Add(p, setup) => {
-                let mss = u64::from(setup.mss.max(1));
-                known[usize::from(p)] = Self { present: true, mss, usable: true, recovering: false };
-            }
-            Event::Remove(p) => known[usize::from(p)].present = false,
-            Event::Usable(p, usable) => known[usize::from(p)].usable = usable,
-            Event::Mss(p, mss) => known[usize::from(p)].mss = u64::from(mss.max(1)),
-            Event::Loss(p, LossKind::FastRetransmit, _) => known[usize::from(p)].recovering = true,
-            Event::Recovered(p) | Event::Timeout(p, ..) => known[usize::from(p)].recovering = false,
-            _ => {}
-        }
-    }
-}
-
-fn windows(control: &dyn CongestionControl) -> [u64; PATHS as usize] {
-    core::array::from_fn(|p| control.window(PathId(p as u8)))
-}
-
-/// Applies the events and checks the windows after each.
+/// Applies the events and checks all laws after each.
 fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<(), TestCaseError> {
-    let mut control = Choice { entry, options }.build();
-    let mut now = Time::ZERO;
-    let mut known = [Known::default(); PATHS as usize];
-    let model = control.wants_rate_samples();
-    prop_assert_eq!(model, entry.signal == Signal::Model, "{}", entry.name);
+    let build = || Choice { entry, options }.build();
+    let control = build();
+    let model = entry.signal == Signal::Model;
     let looks = entry.name == "ledbat" || (entry.coupled && options.couple == Couple::Shared);
-    prop_assert_eq!((control.wants_delay_samples(), control.name()), (looks, entry.name));
-    for (step, &event) in events.iter().enumerate() {
-        let (before, was) = (windows(&*control), known);
-        apply(&mut *control, &mut now, event);
-        Known::apply_event(&mut known, event);
-        let after = windows(&*control);
-        for p in 0..PATHS as usize {
-            let context =
-                format!("{} step {step} {event:?}: path {p} {} to {}", entry.name, before[p], after[p]);
-            if !known[p].present {
-                prop_assert!(after[p] == 0 && control.ssthresh(PathId(p as u8)) == NONE, "{context}");
-                continue;
-            }
-            prop_assert!(after[p] >= known[p].mss && after[p] <= 1 << 48, "{context}");
-            prop_assert!(control.ssthresh(PathId(p as u8)) >= known[p].mss, "{context}");
-            let rate = control.pacing_rate(PathId(p as u8));
-            prop_assert!(rate.is_none_or(|rate| rate.bits_per_second() > 0), "{context}: {rate:?}");
-            let may_grow = was[p].usable && !was[p].recovering;
-            match event {
-                Event::Ack { path, acked, limited, .. } if usize::from(path) == p => {
-                    let moves = limited && acked > 0 && may_grow;
-                    prop_assert!(moves || after[p] <= before[p], "{context}");
-                }
-                Event::Timeout(path, ..) if usize::from(path) == p => {
-                    prop_assert!(after[p] == known[p].mss, "{context}");
-                }
-                Event::Idle(path, _) | Event::Penalise(path, _) if usize::from(path) == p => {
-                    prop_assert!(after[p] <= before[p], "{context}");
-                }
-                Event::Spurious(path) if usize::from(path) == p => {
-                    prop_assert!(after[p] >= before[p], "{context}");
-                }
-                Event::Sample(path, _) if usize::from(path) == p && model => {
-                    prop_assert!(was[p].usable || after[p] <= before[p], "{context}");
-                }
-                Event::Sent { path, .. } | Event::Lost(path, _) if usize::from(path) == p && model => {}
-                Event::Add(path, _) | Event::Mss(path, _) | Event::Loss(path, ..)
-                    if usize::from(path) == p => {}
-                _ => prop_assert!(
-                    after[p] == before[p],
-                    "the window changed without an event of this path: {context}"
-                ),
-            }
-        }
-    }
-    // A second control that gets the same events has the same windows.
-    let mut again = Choice { entry, options }.build();
-    let mut then = Time::ZERO;
-    for &event in events {
-        apply(&mut *again, &mut then, event);
-    }
-    prop_assert_eq!(windows(&*control), windows(&*again));
+    prop_assert_eq!(
+        (control.wants_rate_samples(), control.wants_delay_samples()),
+        (model, looks),
+        "{}",
+        entry.name
+    );
+    prop_assert_eq!(control.name(), entry.name);
+    let outcome = conformance::apply(&build, events);
+    prop_assert!(outcome.is_ok(), "{}: {outcome:?}", entry.name);
     Ok(())
 }
 
@@ -474,4 +302,141 @@ fn packet_size_change_keeps_window_bytes() {
         rig.control.set_mss(PathId(0), 50_000);
         assert_eq!(rig.window(0), 50_000, "{}", entry.name);
     }
+}
+
+/// Reno, but for one method that breaks a law.
+#[derive(Debug)]
+struct Lawless {
+    control: Box<dyn CongestionControl>,
+    law: &'static str,
+}
+
+#[rustfmt::skip] // One line per method.
+impl CongestionControl for Lawless {
+    fn name(&self) -> &'static str { "lawless" }
+    fn add_path(&mut self, path: PathId, setup: PathSetup) { self.control.add_path(path, setup); }
+    fn remove_path(&mut self, path: PathId) { if self.law != "remove" { self.control.remove_path(path); } }
+    fn set_usable(&mut self, path: PathId, usable: bool) { self.control.set_usable(path, usable); }
+    fn set_mss(&mut self, path: PathId, mss: u32) { if self.law != "mss" { self.control.set_mss(path, mss); } }
+    fn on_ack(&mut self, ack: &Ack) {
+        let cwnd_limited = ack.cwnd_limited || self.law == "limited";
+        self.control.on_ack(&Ack { cwnd_limited, ..*ack });
+    }
+    fn on_loss(&mut self, loss: &Loss) {
+        let path = if self.law == "other" { PathId((loss.path.0 + 1) % PATHS) } else { loss.path };
+        self.control.on_loss(&Loss { path, ..*loss });
+    }
+    fn on_recovered(&mut self, now: Time, path: PathId) { self.control.on_recovered(now, path); }
+    fn on_timeout(&mut self, timeout: &Timeout) { if self.law != "timeout" { self.control.on_timeout(timeout); } }
+    fn on_idle(&mut self, idle: &Idle) {
+        if self.law == "idle" {
+            let (now, path) = (idle.now, idle.path);
+            self.control.on_ack(&Ack { now, path, acked: 2000, rtt: None, srtt: None, cwnd_limited: true });
+        }
+    }
+    fn on_spurious(&mut self, now: Time, path: PathId) {
+        if self.law == "spurious" {
+            self.control.penalise(now, path, PenaltyInSlowStart::Bounded);
+        }
+    }
+    fn penalise(&mut self, now: Time, path: PathId, slow_start: PenaltyInSlowStart) {
+        self.control.penalise(now, path, slow_start);
+    }
+    fn window(&self, path: PathId) -> u64 { self.control.window(path) }
+    fn ssthresh(&self, path: PathId) -> u64 {
+        if self.law == "threshold" { 1 } else { self.control.ssthresh(path) }
+    }
+}
+
+#[test]
+fn check_finds_each_broken_law() {
+    for (law, sentence) in [
+        ("remove", "an unknown path must have window 0"),
+        ("mss", "a window must have one packet"),
+        ("limited", "a window must not grow if nothing is acknowledged, or it was not fully used"),
+        ("other", "a window must not change without an event of its path"),
+        ("timeout", "a timeout must set the window to one packet"),
+        ("idle", "a window must not grow after an idle time"),
+        ("spurious", "a window must not shrink when a reaction proves spurious"),
+        ("threshold", "threshold"),
+    ] {
+        let control = || Choice::find("reno").expect("it is in the table").build();
+        let build = || -> Box<dyn CongestionControl> { Box::new(Lawless { control: control(), law }) };
+        let violation = conformance::check(&build, 100).expect_err(law);
+        assert!(violation.law.contains(sentence), "{law}: {violation}");
+        assert!(violation.events.len() < 8, "{law}: {violation}");
+    }
+}
+
+#[test]
+fn random_sequences_contain_every_event() {
+    let events: Vec<_> = (0..20).flat_map(|seed| conformance::sequence(&mut Rng::new(seed), 200)).collect();
+    let mut kinds: Vec<_> = events.iter().map(core::mem::discriminant).collect();
+    kinds.dedup();
+    let all = kinds.iter().fold(Vec::new(), |mut all, kind| {
+        if !all.contains(kind) {
+            all.push(*kind);
+        }
+        all
+    });
+    assert_eq!(all.len(), 17);
+}
+
+#[derive(Debug)]
+struct Gentle;
+
+impl Algorithm for Gentle {
+    const NAME: &'static str = "gentle";
+    const PER_WINDOW: bool = true;
+    type State = ();
+
+    fn avoidance(&mut self, group: &mut Group<()>, at: usize, _: &Ack) -> f64 {
+        group.path(at).mss as f64
+    }
+
+    fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
+        group.path(at).cwnd * 7 / 10
+    }
+}
+
+const fn entry(name: &'static str, aliases: &'static [&'static str]) -> Entry {
+    Entry {
+        name,
+        aliases,
+        summary: "70 % of the window on loss",
+        source: "this test",
+        coupled: false,
+        signal: Signal::Loss,
+        build: &|_| Box::new(Controller::new(Gentle)),
+    }
+}
+
+#[test]
+fn registered_controls_are_found_and_listed() {
+    assert!(find("gentle").is_none());
+    register(entry("gentle", &["kind"])).expect("the name is free");
+    let control = Choice::find("kind").expect("it was registered");
+    assert_eq!((control.entry.name, control.build().name()), ("gentle", "gentle"));
+    assert_eq!(all().count(), ALGORITHMS.len() + 1);
+    assert_eq!(all().last().map(|last| last.name), Some("gentle"));
+    let taken = |name: &str| Some(Refused::Taken { kind: "congestion control", name: name.to_owned() });
+    for (name, aliases, known) in [
+        ("gentle", &[] as &[_], "gentle"),
+        ("kind", &[], "kind"),
+        ("new", &["gentle"], "gentle"),
+        ("reno", &[], "reno"),
+        ("new-reno", &[], "new-reno"),
+    ] {
+        assert_eq!(register(entry(name, aliases)).err(), taken(known));
+    }
+    for name in ["", "Gentle", "7up", "two words", "a\"b", "-a"] {
+        let refused = register(entry(name, &[])).expect_err(name);
+        assert_eq!(refused, Refused::NotAWord { kind: "congestion control", name: name.to_owned() });
+    }
+    assert!(
+        taken("reno")
+            .unwrap()
+            .to_string()
+            .starts_with("there is already a congestion control called \"reno\"")
+    );
 }

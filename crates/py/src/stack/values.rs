@@ -37,6 +37,7 @@ impl Choice {
             let wrong = |problem| mistake(format!("setting {}: {problem}", quoted(key)));
             protocol.set(key, text).map_err(wrong)?;
         }
+        crate::algorithms::refuse(&protocol).map_err(mistake)?;
         if let (Settings::Sctp(config), Some(source)) = (&mut protocol, udp_port) {
             let destination = peer_udp_port.unwrap_or(source);
             config.encapsulation = Some(Ports { source, destination });

@@ -94,7 +94,7 @@ static WIDE_ENTRY: congestion::Entry = congestion::Entry {
     source: "for tests",
     coupled: false,
     signal: congestion::Signal::Loss,
-    build: |_| Box::new(Wide),
+    build: &|_| Box::new(Wide),
 };
 
 fn wide() -> congestion::Choice {

@@ -58,7 +58,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "draft-ietf-ccwg-bbr",
     coupled: false,
     signal: Signal::Model,
-    build: |_| Box::new(Bbr::default()),
+    build: &|_| Box::new(Bbr::default()),
 };
 
 const NAME: &str = "bbr";

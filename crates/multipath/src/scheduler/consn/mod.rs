@@ -53,14 +53,14 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Becke2014 §7.5",
     wants_rates: false,
     places: true,
-    build: || Box::new(ConSn::new(Form::OneAscends)),
+    build: &|| Box::new(ConSn::new(Form::OneAscends)),
 };
 
 /// The entry of this scheduler in the table of schedulers.
 pub(super) const ASCENDING_ENTRY: Entry = Entry {
     name: "consn-ascending",
     summary: "confluent sequence numbers: all paths but the weakest ascend through the window, and that descends",
-    build: || Box::new(ConSn::new(Form::OneDescends)),
+    build: &|| Box::new(ConSn::new(Form::OneDescends)),
     ..ENTRY
 };
 
