@@ -1,5 +1,6 @@
 //! Builds the result document from the measurements.
 
+use super::wanted;
 use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{
@@ -120,6 +121,7 @@ impl Run<'_> {
             buffer_blocked_s: seconds_since(&limits.buffers, &baseline.limits.buffers),
             counters: counters(sender, receiver),
             paths,
+            paths_wanted: Some(wanted::paths(self.scenario, (flow, &declared.protocol), world)),
         }
     }
 
@@ -201,6 +203,7 @@ impl Run<'_> {
             bottleneck_share: path.grouping.and_then(|grouping| grouping.bottleneck_share()),
             coupled_share: path.grouping.and_then(|grouping| grouping.shared_share()),
             kernel: BTreeMap::new(),
+            head_of_line_s: None,
             limited_s: BTreeMap::new(),
             missed_bytes: BTreeMap::new(),
         }
@@ -322,8 +325,10 @@ fn limit_paths(paths: &mut [PathResult], limits: &Limits, before: &Limits) -> Li
     let mut sum = Limited::default();
     for (at, (path, limited)) in paths.iter_mut().zip(&limits.paths).enumerate() {
         // A path that was added after `before` had no times then.
-        let before = before.paths.get(at).copied().unwrap_or_default();
-        let since = limited.since(&before);
+        let since = limited.since(&before.paths.get(at).copied().unwrap_or_default());
+        let [gaps, gaps_before] = [limits, before].map(|limits| limits.gaps.get(at).copied());
+        let waited = gaps.map(|gaps| gaps.saturating_sub(gaps_before.unwrap_or_default()));
+        path.head_of_line_s = waited.map(Duration::as_secs_f64);
         path.limited_s = times(&since, true);
         path.missed_bytes = missed(&since, true);
         sum.missed.iter_mut().zip(since.missed).for_each(|(sum, missed)| *sum += missed);

@@ -4,3 +4,4 @@ pub use anabranch_scenario::result::capture;
 pub mod collect;
 pub mod sample;
 pub mod trace;
+mod wanted;
