@@ -1,6 +1,6 @@
 //! Builds the result document from the measurements.
 
-use super::wanted;
+use super::{route::links_of, wanted};
 use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{
@@ -13,7 +13,7 @@ use crate::scenario::result::{
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
-use anabranch_netem::{Interface, InterfaceAddress, Network, Totals};
+use anabranch_netem::{Interface, Totals};
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
@@ -253,19 +253,6 @@ impl Run<'_> {
         let held = &flow.meters.held;
         MeanMax { mean: held.mean(at, self.now), max: held.max(at) }
     }
-}
-
-/// The links that a path of a protocol takes between its ends.
-pub fn links_of(
-    scenario: &Scenario,
-    (ends, protocol): ([SocketAddr; 2], &Protocol),
-    network: &mut Network,
-) -> Vec<String> {
-    let address = |end: SocketAddr| InterfaceAddress::with_generation(end.ip()).map(|(address, _)| address);
-    let [Some(from), Some(to)] = ends.map(address) else { return Vec::new() };
-    let link = |interface: Interface| scenario.links[interface.link()].name.clone();
-    let route = network.route_of([from, to], model::flow_hash(protocol, ends));
-    route.unwrap_or_default().into_iter().map(link).collect()
 }
 
 /// Name of the direction of the data, unless it is the default.

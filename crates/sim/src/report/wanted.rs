@@ -1,6 +1,6 @@
 //! The paths that the hosts of a flow want to use, and why some never opened.
 
-use super::collect::links_of;
+use super::route::links_of;
 use crate::engine::Datapath;
 use crate::host::{Flow, FlowEnvironment, RECEIVER, SENDER};
 use crate::scenario::Scenario;
