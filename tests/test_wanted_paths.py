@@ -11,6 +11,8 @@ from anabranch import Scenario, run
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from anabranch._core.worlds import World
+
 NETWORK = """
 duration = "3 s"
 [[link]]
@@ -52,7 +54,7 @@ def middlebox(does: str) -> str:
     return f'{NETWORK}[[middlebox]]\nnode = "Mb"\ndoes = {does}\n'
 
 
-def flow(*settings: str, text: str = NETWORK, world: str = "sim") -> Mapping[str, Any]:
+def flow(*settings: str, text: str = NETWORK, world: World = "sim") -> Mapping[str, Any]:
     """The flow of a run."""
     document = run(Scenario.from_toml(text).with_settings(settings), world=world).document
     return document["flows"][0]
