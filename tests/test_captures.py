@@ -103,6 +103,47 @@ def test_bytes_of_associations_equal_those_of_the_run(tmp_path: Path, protocol: 
     assert connection.data["bytes"] == total
 
 
+CMT_SETTINGS: tuple[tuple[str, ...], ...] = (
+    (),
+    ('link.dsl.reverse.loss={model="bernoulli",rate=0.005}',),
+    ("flow.F.receive_buffer=200 kB", "flow.F.chunk_rescheduling=true"),
+    ("link.lte.reverse.queue.limit=1 MB",),
+)
+
+
+def association(folder: Path, settings: tuple[str, ...], kept: int | None) -> tuple[Mapping[str, Any], Captures]:
+    """The flow of a run of CMT-SCTP, and its capture at the sender with `kept` bytes of each packet."""
+    file = folder / "run.pcapng"
+    scenario = Scenario.from_toml(TWO_PATHS).with_settings(("flow.F.protocol=cmt-sctp", *settings))
+    result = run(scenario, pcap=Capture(str(file), kept, ("server",), ()))
+    return result.document["flows"][0], read_captures(file)
+
+
+@pytest.mark.parametrize("settings", CMT_SETTINGS)
+def test_associations_in_flight_equal_those_of_the_run(tmp_path: Path, settings: tuple[str, ...]) -> None:
+    flow, captures = association(tmp_path, settings, None)
+    data = captures.connection().data
+    in_flight = sum(path["outstanding_mean_bytes"] for path in flow["paths"])
+    assert data["flight_mean_bytes"] == pytest.approx(in_flight, rel=0.05)
+    for part, path in zip(captures.connection().parts, flow["paths"], strict=True):
+        kinds = path["bytes_by_kind"]
+        assert (part.bytes, part.way["new_bytes"]) == (sum(kinds.values()), kinds["new"])
+        assert part.way["retransmitted_bytes"] == kinds["retransmission"] + kinds["chunk-rescheduling"]
+        assert part.way["flight_mean_bytes"] == pytest.approx(path["outstanding_mean_bytes"], rel=0.1)
+        assert part.mean_rtt_s == pytest.approx(path["srtt_mean_s"], rel=0.2)
+
+
+@pytest.mark.parametrize("settings", CMT_SETTINGS)
+def test_cut_sacks_acknowledge(tmp_path: Path, settings: tuple[str, ...]) -> None:
+    # The SACKs have more gap blocks than 96 bytes hold. Chunks of the others count as in flight until a later SACK.
+    flow, captures = association(tmp_path, settings, 96)
+    data = captures.connection().data
+    new = sum(path["bytes_by_kind"]["new"] for path in flow["paths"])
+    assert data["bytes"] == new
+    assert new - data["acknowledged_bytes"] <= data["flight_bytes"] <= data["window_bytes"]
+    assert any("cut or malformed" in each["reason"] for each in captures.document["skipped"])
+
+
 def test_capture_at_the_receiver_shows_what_arrived(tmp_path: Path) -> None:
     _, whole = simulated(tmp_path)
     _, captures = simulated(tmp_path, ends=("phone",))

@@ -66,7 +66,7 @@ PLANTED = [
     ("queue-too-short", ("link.lte.reverse.queue.limit=3 packets",), ""),
     ("slow-start", ('flow.F.workload={kind="file",size="60 kB"}', *DELAYED), ""),
     ("reverse-path", ("link.lte.rate=40 kbit/s", "link.dsl.rate=40 kbit/s"), ""),
-    ("control", ("flow.F.protocol=cmt-sctp", *PERIODIC), ""),
+    ("random-loss", ("flow.F.protocol=cmt-sctp", *PERIODIC), ""),
     ("nagle", ("flow.F.protocol=sctp", 'flow.F.workload={kind="request-response",request="3 kB",response="3 kB"}'), ""),
     ("path-not-used", ("flow.F.protocol=sctp",), ""),
     ("initial-path", ('flow.F.workload={kind="file",size="30 kB"}', "link.dsl.delay=150 ms"), ""),

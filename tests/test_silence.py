@@ -130,4 +130,5 @@ def test_subflow_that_never_opens_has_a_sentence() -> None:
     (sentence,) = anabranch.run(
         scenario.with_settings(('link.second.loss={ model = "bernoulli", rate = 1 }',))
     ).diagnostics
-    assert sentence.startswith('Path "second" of "multipath" never opened: link "second" lost all ')
+    reason = "its handshake got no answer"
+    assert sentence.startswith(f'Path "second" of "multipath" never opened: {reason}; link "second" lost all ')

@@ -13,13 +13,21 @@ from anabranch.fairness.capacity import directions, size_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch._core.document import Document, FlowResult
+    from anabranch._core.document import Document, FlowResult, WantedPathResult
 
 _FALLBACK = "two SYNs were lost, or a middlebox removes the options of Multipath TCP"
 _MIN_VISIBLE_BPS = 500.0
 """Tables in Mbit/s show 0.000 for goodputs below this rate."""
 _DROP_VERBS = {"loss": "lost", "down": "was down for", "mtu": "is too small (MTU) for", "queue": "had no room for"}
 """Verbs of sentences about a link, by cause of the drop."""
+OBSTACLES = {
+    "no-answer": "its handshake got no answer",
+    "refused": "the other host, or a middlebox on the way, refused it",
+    "no-route": "its interface is down, or no route leads to the other host",
+    "limit": "the number of paths or ports does not admit it",
+    "stripped": "an option of Multipath TCP did not arrive, or the connection fell back to TCP",
+}
+"""Parts of sentences by the reason for which a wanted path never opened; "pending" is none."""
 _ENDED = {
     "timed-out": "timed out",
     "reset": "was reset",
@@ -47,7 +55,14 @@ def diagnose(document: Document) -> list[str]:
 
 
 def _unopened(flow: FlowResult, document: Document) -> list[str]:
-    """A sentence for each subflow that was tried and never opened."""
+    """A sentence for each path that was wanted and never opened; by its counters where the kernel ran the flow."""
+    wanted = flow.get("paths_wanted")
+    if wanted is not None:
+        return [
+            f'Path "{each["name"]}" of "{flow["name"]}" never opened: {_obstacle(each, flow, document)}.'
+            for each in wanted
+            if is_obstructed(each) and len(wanted) > 1
+        ]
     if len(flow["paths"]) < 2:  # noqa: PLR2004
         return []
     return [
@@ -56,6 +71,27 @@ def _unopened(flow: FlowResult, document: Document) -> list[str]:
         if path["links"] and path["packets"] and path["timeouts"] != 0
         if not path["data_packets"] and path["srtt_s"] is None
     ]
+
+
+def is_obstructed(wanted: WantedPathResult) -> bool:
+    """Whether a wanted path that never opened is worth a sentence: not if its links are those of two other paths.
+
+    Addresses on separate links have no route to each other.
+
+    Args:
+        wanted: An entry of `paths_wanted`.
+
+    """
+    reason = wanted["reason"]
+    return reason in OBSTACLES and not (reason == "no-route" and ">" in wanted["name"])
+
+
+def _obstacle(wanted: WantedPathResult, flow: FlowResult, document: Document) -> str:
+    """The reason for which a path never opened, with the losses of its links."""
+    reason = OBSTACLES[str(wanted["reason"])]
+    tried = [path for path in flow["paths"] if path["name"] == wanted["name"] and path["links"] and path["packets"]]
+    causes = dict.fromkeys(_lossy_links({**flow, "paths": tried}, document)) if tried else {}
+    return "; ".join([reason, *causes])
 
 
 def _sentence(flow: FlowResult, document: Document) -> str:

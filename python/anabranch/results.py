@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 PlotKind = Literal["windows", "sequences", "goodput", "rtt", "queues", "limits"]
 """Kind of a plot of one run."""
 
+OF_PATHS = ("paths", "paths_wanted")
+"""Keys of a flow whose entries are rows of other tables."""
 PLOT_INTERVAL_S = 0.5
 """Interval of a value in plots of goodput and round-trip times."""
 
@@ -232,7 +234,7 @@ class Result:
     @cached_property
     def flows(self) -> pl.DataFrame:
         """One row per flow."""
-        return _frame([flatten({k: v for k, v in f.items() if k != "paths"}) for f in self.document["flows"]])
+        return _frame([flatten({k: v for k, v in f.items() if k not in OF_PATHS}) for f in self.document["flows"]])
 
     @cached_property
     def paths(self) -> pl.DataFrame:

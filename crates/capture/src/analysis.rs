@@ -204,6 +204,7 @@ impl Analysis {
                 segment,
             }),
             Body::Sctp(sctp) => self.associations.on_packet(&association::Sighting {
+                is_cut: packet.is_cut,
                 at_ns,
                 tap,
                 source,

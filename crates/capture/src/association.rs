@@ -44,6 +44,10 @@ pub(crate) struct PathCounts {
     pub longest: u32,
     pub round_trips: RoundTrips,
     pub delivered: Series,
+    pub waits: Waits,
+    /// Largest number of bytes in flight.
+    pub flight: u64,
+    outstanding: u64,
     pending: Option<(u64, u64)>,
 }
 
@@ -100,6 +104,8 @@ pub(crate) struct Sighting<'a> {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub is_marked: bool,
+    /// The capture lacks a part of it: a SACK has only its first gap blocks.
+    pub is_cut: bool,
     pub packet: &'a Packet,
 }
 
@@ -151,11 +157,11 @@ impl Association {
                         self.on_data(seen.at_ns, (side, at), (tsn, payload.len), budget);
                     }
                 }
-                (Chunk::Sack(sack), ..) if roles.is_far => self.on_sack(seen.at_ns, side, sack),
+                (Chunk::Sack(sack), ..) if roles.is_far => self.on_sack(seen, side, sack),
                 (Chunk::NrSack(sack), ..) if roles.is_far => {
                     let mut all = sack.sack.clone();
                     all.gaps.extend_from_slice(&sack.nr_gaps);
-                    self.on_sack(seen.at_ns, side, &all);
+                    self.on_sack(seen, side, &all);
                 }
                 _ if roles.is_near => self.on_control(seen.at_ns, (side, at), chunk),
                 _ => {}
@@ -212,26 +218,28 @@ impl Association {
                 && silence_ns >= TIMEOUT_NS
             {
                 counts.timeouts += 1;
+                counts.waits.account_timeout(at_ns);
                 direction.waits.account_timeout(at_ns);
             }
             counts.retransmitted += u64::from(len);
             counts.retransmitted_packets += 1;
-            if let Some(chunk) = direction.recent.get_mut(number) {
-                if usize::from(chunk.path) != at {
-                    counts.moved += u64::from(len);
-                }
-                chunk.path = at as u8;
-            }
-            direction.recover = Some(end);
             counts.pending = None;
+            direction.recover = Some(end);
+            if let Some(chunk) = direction.recent.get_mut(number) {
+                move_to(at, chunk, (side, &mut self.paths));
+            }
         } else {
             counts.new += u64::from(len);
             direction.distinct += u64::from(len);
             direction.outstanding += u64::from(len);
-            direction.recent.insert(number, len.min(u32::from(u16::MAX)) as u16, at as u8);
+            let kept = len.min(u32::from(u16::MAX)) as u16;
+            direction.recent.insert(number, kept, at as u8);
+            counts.outstanding += u64::from(kept);
             counts.pending.get_or_insert((number, at_ns));
         }
+        let counts = &mut self.paths[at].counts[side];
         counts.longest = counts.longest.max(len);
+        counts.flight = counts.flight.max(counts.outstanding);
         direction.longest = direction.longest.max(len);
         direction.flight = direction.flight.max(direction.outstanding);
         direction.first_ns.get_or_insert(at_ns);
@@ -240,10 +248,27 @@ impl Association {
         direction.update(at_ns, true);
         let point = Point { at_ns, subflow: at as u32, from: number, len };
         direction.pieces.add(point, is_repeated, budget);
+        self.account_paths(at_ns, side, Some(at));
+    }
+
+    /// Adds the time since the last event to the state of each path; `sender` is the path of data that begins now.
+    fn account_paths(&mut self, at_ns: u64, side: usize, sender: Option<usize>) {
+        let is_full = self.directions[side].is_full();
+        for (at, path) in self.paths.iter_mut().enumerate() {
+            let counts = &mut path.counts[side];
+            counts.waits.account(at_ns);
+            let state = match (is_full, counts.outstanding) {
+                (true, _) => State::Window,
+                (false, 0) => State::Idle,
+                (false, _) => State::Sending,
+            };
+            counts.waits.set(at_ns, (state, counts.outstanding), sender == Some(at));
+        }
     }
 
     /// A SACK from a side: it acknowledges the other's data.
-    fn on_sack(&mut self, at_ns: u64, side: usize, sack: &Sack) {
+    fn on_sack(&mut self, seen: &Sighting<'_>, side: usize, sack: &Sack) {
+        let (at_ns, is_cut) = (seen.at_ns, seen.is_cut);
         let direction = &mut self.directions[1 - side];
         direction.waits.account(at_ns);
         direction.has_sack = true;
@@ -264,6 +289,10 @@ impl Association {
         for tsn in gaps.take(MAX_GAP_CHUNKS) {
             acked += acknowledge(direction.recent.get_mut(tsn), (at_ns, tsn), side, &mut self.paths);
         }
+        if is_cut {
+            let known = sack.gaps.iter().map(|gap| number + u64::from(gap.end)).max().unwrap_or(number);
+            forget_pending_behind(known, (1 - side, &mut self.paths));
+        }
         direction.cumulative = Some(before.max(number));
         direction.outstanding = direction.outstanding.saturating_sub(acked);
         direction.acknowledged += acked;
@@ -278,6 +307,7 @@ impl Association {
         direction.window = Some(direction.window.map_or(window, |old| old.max(window)));
         direction.room = Some(window.saturating_sub(direction.outstanding));
         direction.update(at_ns, false);
+        self.account_paths(at_ns, 1 - side, None);
     }
 
     fn on_control(&mut self, at_ns: u64, (side, at): (usize, usize), chunk: &Chunk) {
@@ -309,6 +339,7 @@ fn acknowledge(
     if let Some(path) = paths.get_mut(usize::from(chunk.path)) {
         let counts = &mut path.counts[1 - side];
         counts.delivered.add(at_ns, len);
+        counts.outstanding = counts.outstanding.saturating_sub(len);
         if let Some((pending, sent_ns)) = counts.pending
             && pending == tsn
         {
@@ -319,7 +350,34 @@ fn acknowledge(
     len
 }
 
+/// A chunk is sent again: it counts for the path that carried it last.
+fn move_to(at: usize, chunk: &mut crate::recent::Chunk, (side, paths): (usize, &mut [Path])) {
+    let (before, len) = (usize::from(chunk.path), u64::from(chunk.len));
+    if before == at {
+        return;
+    }
+    chunk.path = at as u8;
+    paths[at].counts[side].moved += len;
+    if !chunk.is_acked {
+        paths[at].counts[side].outstanding += len;
+        let old = &mut paths[before].counts[side];
+        old.outstanding = old.outstanding.saturating_sub(len);
+    }
+}
+
+/// A SACK with unknown gap blocks may acknowledge chunks behind `known`, so that a later one is no answer to them.
+fn forget_pending_behind(known: u64, (side, paths): (usize, &mut [Path])) {
+    for path in paths {
+        path.counts[side].pending.take_if(|(number, _)| *number > known);
+    }
+}
+
 impl Direction {
+    /// Whether the receive window has no room for a packet.
+    fn is_full(&self) -> bool {
+        self.room.is_some_and(|room| room < u64::from(self.longest.clamp(1, 1_460)))
+    }
+
     fn unwrap(&self, tsn: Serial) -> u64 {
         let near = self.seen.as_ref().map(Seen::end).or(self.cumulative);
         tsn.unwrap_near(near.unwrap_or(BASE | u64::from(tsn.0))).max(1)
@@ -339,7 +397,7 @@ impl Direction {
     }
 
     fn update(&mut self, at_ns: u64, is_data: bool) {
-        let is_full = self.room.is_some_and(|room| room < u64::from(self.longest.clamp(1, 1_460)));
+        let is_full = self.is_full();
         if let (true, Some(room)) = (is_data, &mut self.room) {
             *room = room.saturating_sub(u64::from(self.longest));
         }

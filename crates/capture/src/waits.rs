@@ -66,6 +66,11 @@ impl Waits {
         self.state = state;
     }
 
+    /// Whether any data was seen.
+    pub fn is_begun(&self) -> bool {
+        self.since_ns.is_some()
+    }
+
     /// Mean number of bytes in flight over the time that is not idle; `None` before any such time.
     pub fn mean_flight(&self) -> Option<f64> {
         let busy_ns = self.window_ns + self.sending_ns + self.recovery_ns + self.timeout_ns;

@@ -3,6 +3,7 @@
 pub use crate::counters::{Counters, Repeated};
 use crate::limits::Limits;
 pub use crate::scheduling::{DecisionReason, SchedulingDecision};
+use crate::wanted::WantedPath;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::shared_bottleneck::Grouping;
@@ -128,6 +129,12 @@ pub trait Endpoint: Send {
     /// Times of this end's paths up to `now`, by the cause that limited what they sent. Empty for a protocol without
     /// congestion control.
     fn limits(&self, now: Time) -> Limits;
+
+    /// The paths that this end wants, opened or not, as far as it knows the peer's addresses. Empty for a protocol with a
+    /// single path.
+    fn wanted_paths(&self) -> Vec<WantedPath> {
+        Vec::new()
+    }
 
     /// The state of one path without allocating, for traces and sampling; `None` if there is no such path.
     fn path(&self, path: PathId) -> Option<PathReport>;

@@ -38,10 +38,12 @@ pub mod counters;
 pub mod drive;
 pub mod endpoint;
 pub mod ends;
+pub mod gap;
 pub mod limits;
 pub mod rate;
 pub mod scheduling;
 pub mod secrets;
+pub mod wanted;
 
 pub use blocked::Spent;
 pub use bytes::{Bytes, Socket};
@@ -54,3 +56,4 @@ pub use endpoint::{
 pub use ends::{Address, Ends};
 pub use limits::{Limit, Limited, Limits};
 pub use secrets::Secrets;
+pub use wanted::{Obstacle, WantedPath};

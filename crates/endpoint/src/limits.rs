@@ -134,6 +134,8 @@ pub struct Limits {
     pub paths: Vec<Limited>,
     /// SCTP: time for which every path that may carry data waited for a buffer, by the occupancy of the buffer.
     pub buffers: crate::blocked::Spent,
+    /// Time for which the receiver waited for missing data of each path, in the order of `paths`.
+    pub gaps: Vec<Duration>,
 }
 
 /// A stopwatch for each cause, of which one runs.

@@ -12,6 +12,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::Blocked;
 use anabranch_endpoint::endpoint::{Arrival, Event, Placement, SchedulingDecision};
 use anabranch_endpoint::ends::{Address, Ends};
+use anabranch_endpoint::gap::GapClock;
 use anabranch_endpoint::limits::LimitClock;
 use anabranch_endpoint::secrets::Secrets;
 use anabranch_multipath::buffer::{Splitting, StartUp};
@@ -56,6 +57,8 @@ pub(super) struct Core {
     pub blocked: Blocked<Blocking, 5>,
     /// Times by cause.
     pub clock: LimitClock,
+    /// Times of gaps in the TSNs that the peer has received.
+    pub gap: GapClock,
     /// Packets ready to send.
     pub out: VecDeque<Packet>,
     pub events: VecDeque<Event>,
@@ -102,6 +105,7 @@ impl Core {
             first: 0,
             blocked: Blocked::default(),
             clock: LimitClock::default(),
+            gap: GapClock::default(),
             out: VecDeque::new(),
             events: VecDeque::new(),
             decisions: None,

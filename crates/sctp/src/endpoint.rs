@@ -5,6 +5,7 @@ use super::handshake::readable;
 use super::origin::{Origin, behind_auth};
 use super::path::Reachability;
 use anabranch_base::time::Time;
+use anabranch_endpoint::WantedPath;
 use anabranch_endpoint::endpoint::{
     Arrival, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Reason, Report,
     SchedulingDecision, StreamChange, Write,
@@ -382,6 +383,10 @@ impl Endpoint for Association {
 
     fn limits(&self, now: Time) -> Limits {
         self.limits_up_to(now)
+    }
+
+    fn wanted_paths(&self) -> Vec<WantedPath> {
+        self.wanted()
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

@@ -138,6 +138,7 @@ mod tests;
 mod totals;
 mod transmit;
 mod undo;
+mod wanted;
 mod zero_checksum;
 
 pub use association::Association;

@@ -158,6 +158,7 @@ impl Association {
             State::Closed => {
                 self.core.paths.iter_mut().for_each(|path| path.clock.end(now));
                 self.core.clock.end(now);
+                self.core.gap.note(now, None, |_| None);
             }
             State::Idle | State::Listening | State::Open(_) => {}
         }
@@ -167,6 +168,7 @@ impl Association {
         let mut buffers = self.core.blocked.report(now);
         buffers.retain(|&(cause, _)| cause != Blocking::CongestionWindow.name());
         Limits {
+            gaps: self.core.gap.up_to(now, self.core.paths.len()),
             connection: self.core.clock.up_to(now),
             paths: self.core.paths.iter().map(|path| path.clock.up_to(now)).collect(),
             buffers,

@@ -85,6 +85,15 @@ LinkResult = TypedDict(
 )
 
 
+class WantedPathResult(TypedDict):
+    """A part of a result."""
+
+    name: str
+    local: str
+    remote: str
+    reason: str | None
+
+
 class PathResult(TypedDict):
     """A part of a result."""
 
@@ -124,6 +133,7 @@ class PathResult(TypedDict):
     bottleneck_share: NotRequired[float]
     coupled_share: NotRequired[float]
     kernel: NotRequired[dict[str, int]]
+    head_of_line_s: NotRequired[float]
     limited_s: NotRequired[dict[str, float | None]]
     missed_bytes: NotRequired[dict[str, int | None]]
 
@@ -167,6 +177,7 @@ FlowResult = TypedDict(
         "buffer_blocked_s": NotRequired[dict[str, float]],
         "counters": dict[str, int],
         "paths": list[PathResult],
+        "paths_wanted": NotRequired[list[WantedPathResult]],
     },
 )
 

@@ -110,11 +110,11 @@ def explain(
     from anabranch.report.explanation import print_explanation
 
     if plot is not None:
-        from anabranch.plot.style import format_of_suffix
+        from anabranch.plot.style import check_figure
 
         if no_run:
             raise InputError("--plot draws measured gains, but --no-run measures none; omit one of them")
-        format_of_suffix(Path(plot))
+        check_figure(plot)
     options = Options(flow, aim, seed, reps, jobs, time_limit, not no_run)
     explanation = _explained(source, settings, options, allow_paths=allow_paths)
     if as_json:
@@ -140,13 +140,13 @@ def _explain_captures(sources: tuple[str, ...], number: str | None, plot: str | 
 
     from anabranch.cli.progress import of_share
     from anabranch.explain.captured import read_captures
-    from anabranch.plot.style import format_of_suffix
+    from anabranch.plot.style import check_figure
     from anabranch.report.captures import print_captures
 
     if number is not None and not number.isdecimal():
         raise InputError(f'connections of captures have numbers: write for example --flow 1, not "{number}"')
     if plot is not None:
-        format_of_suffix(Path(plot))
+        check_figure(plot)
     with of_share("reading") as progress:
         captures = read_captures(sources, progress)
     wanted = None if number is None else int(number)

@@ -46,9 +46,9 @@ def fair(
 
     chosen = read_scenario(scenario, allow_paths=allow_paths).with_settings(settings)
     if plot is not None:
-        from anabranch.plot.style import format_of_suffix
+        from anabranch.plot.style import check_figure
 
-        format_of_suffix(Path(plot))
+        check_figure(plot)
     found = allocate(chosen, _weights(weights))
     if plot is not None:
         from anabranch.plot import allocations, style

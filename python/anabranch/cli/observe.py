@@ -173,6 +173,10 @@ def report(file: str, as_json: bool, with_routes: bool, plot: str | None) -> Non
     from anabranch.observe.record import read
     from anabranch.observe.summary import span, summarise
 
+    if plot is not None:
+        from anabranch.plot.style import check_figure
+
+        check_figure(plot)
     observations = read(file)
     summaries = summarise(observations)
     if with_routes and not any(one.routes for one in summaries):
@@ -194,9 +198,8 @@ def _draw(observations: list[Observation], file: str, plot: str) -> None:
     from anabranch.observe.record import with_stable_route
     from anabranch.observe.summary import by_pair, span
     from anabranch.plot.round_trips import draw
-    from anabranch.plot.style import format_of_suffix, save_as
+    from anabranch.plot.style import save_as
 
-    format_of_suffix(Path(plot))
     found = {
         f"{seen[0].interface}\n{remote}": [one.rtt.median_s for one in with_stable_route(seen) if one.rtt is not None]
         for (_, remote), seen in by_pair(observations).items()

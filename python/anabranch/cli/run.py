@@ -112,9 +112,9 @@ def run(
         rootless.restart_in_user_namespace()
     chosen = read_scenario(scenario, allow_paths=allow_paths).with_settings(settings)
     if plot is not None:
-        from anabranch.plot.style import format_of_suffix
+        from anabranch.plot.style import check_figure
 
-        format_of_suffix(Path(plot))
+        check_figure(plot)
     if plot_window is not None:
         _check_window(plot_window, chosen)
     _announce(chosen, is_silent=as_json or world != "sim")
@@ -163,9 +163,7 @@ def _check_page(page: str | None) -> None:
 
 def _check_plot(plot: str | None, kind: str | None, window: tuple[float, float] | None) -> None:
     """Refuse options of a figure that contradict each other."""
-    if plot is not None:
-        check_folder(Path(plot))
-    elif window or kind:
+    if plot is None and (window or kind):
         raise InputError("--plot-window and --plot-kind need --plot FILE")
     if window is not None and kind == "limits":
         raise InputError("--plot-window is for windows and sequences; --plot-kind limits covers the measured part")

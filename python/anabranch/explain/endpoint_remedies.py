@@ -233,7 +233,7 @@ def multipath(facts: Facts) -> Iterator[Proposal]:
     unused = facts.unused_links()
     if not unused:
         return
-    cause = f"Link {_names(unused)} carries nothing of this flow"
+    cause = f"Link {_names(unused)} carries nothing of this flow{facts.obstacle_of(unused)}"
     if facts.protocol in MULTIPATH:
         if facts.settings["paths"] != "fullmesh":
             yield of_flow(facts, {"paths": "fullmesh"}, cause + f' with paths = "{facts.settings["paths"]}"', 0.5)
@@ -247,7 +247,13 @@ def handshake(facts: Facts) -> Iterator[Proposal]:
     setup_s = facts.flow.get("setup_s")
     trip_s = min((path.rtt_s for path in facts.paths if path.there), default=0.0)
     waited = facts.measured_s if setup_s is None else setup_s
-    if facts.protocol != "mptcp" or waited < _SLOW_SETUP_TRIPS * trip_s + seconds(facts.settings["rto_initial"]):
+    # A kernel does not report the time of the handshake.
+    is_unknown = setup_s is None and facts.flow["state"] != "opening" and facts.flow["written_bytes"]
+    if (
+        facts.protocol != "mptcp"
+        or is_unknown
+        or waited < _SLOW_SETUP_TRIPS * trip_s + seconds(facts.settings["rto_initial"])
+    ):
         return
     cause = "The connection never opened" if setup_s is None else f"The handshake took {setup_s:.2f} s"
     evidence = min(1.0, waited / facts.document["duration_s"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from anabranch._core.simulator import LARGEST_SEED
 from anabranch._core.worlds import LABELS
@@ -20,18 +20,19 @@ from anabranch.explain.finding import MIN_GAIN, Finding, Measured, ranked
 from anabranch.explain.network_remedies import busiest
 from anabranch.explain.objective import Objective
 from anabranch.explain.proposals import mbps
-from anabranch.explain.remedies import KINDS
-from anabranch.explain.trials import START_SPREAD_S, Trials, is_valid, request, spread_starts
+from anabranch.explain.remedies import KINDS, WITHOUT_REMEDY
+from anabranch.explain.trials import START_SPREAD_S, Trials, check_of, is_valid, request, spread_starts
 from anabranch.paths import check_content
 from anabranch.remarks import released
 from anabranch.scenario import Scenario
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from anabranch._core.document import Document
     from anabranch._core.simulator import Request
+    from anabranch._core.worlds import World
 
 REPS = 5
 TIME_LIMIT_S = 8.0
@@ -46,6 +47,8 @@ _PAIRED = 8
 _MIN_EVIDENCE = 0.05
 _MAX_UNVERIFIED = 3
 _SAME_GOODPUT = 0.01
+_REPRODUCED = 0.2
+"""Difference from a run on the kernel up to which the simulator stands for it."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +134,13 @@ class Explanation:
         }
 
 
-def explain(scenario: Scenario, options: Options | None = None) -> Explanation:
+def explain(scenario: Scenario, options: Options | None = None, world: World = "sim") -> Explanation:
     """Explain why a flow of a scenario is slow.
 
     Args:
         scenario: The scenario.
         options: The flow, the aim, and the extent of the runs.
+        world: The world whose settings the remedies may use. They run in the simulator.
 
     Raises:
         InputError: If the scenario, the flow or an option is not valid.
@@ -150,19 +154,23 @@ def explain(scenario: Scenario, options: Options | None = None) -> Explanation:
         base = trials.first(scenario, seed)
         facts = Facts.of(base, chosen.flow)
         facts.check_duration()
-        work = _Work(scenario, trials, chosen, facts, int(base["seed"]))
+        check = check_of(world, scenario)
+        work = _Work(scenario, trials, replace(chosen, seed=int(base["seed"])), facts, check)
         return work.verified() if chosen.runs else work.unverified()
 
 
 class _Work:
     """The runs of one explanation."""
 
-    def __init__(self, scenario: Scenario, trials: Trials, options: Options, facts: Facts, seed: int) -> None:
+    def __init__(
+        self, scenario: Scenario, trials: Trials, options: Options, facts: Facts, check: Callable[[Request], None]
+    ) -> None:
         self._scenario = scenario
         self._trials = trials
         self._options = options
         self._facts = facts
-        self._seed = seed
+        self._seed = options.seed or 0
+        self._check = check
         self._objective = Objective.of(facts.document, facts.name, options.aim)
         self._left_out = 0
         self._second: Document | None = None
@@ -170,12 +178,8 @@ class _Work:
 
     def unverified(self) -> Explanation:
         """The causes by evidence alone, at most three."""
-        by_kind: dict[str, Finding] = {}
-        for finding in sorted(self._proposed(), key=lambda each: -each.evidence):
-            by_kind.setdefault(finding.kind, finding)
-        likely = [each for each in by_kind.values() if each.evidence >= _MIN_EVIDENCE]
-        findings = likely[:_MAX_UNVERIFIED] or [self._nothing([])]
-        return self._explanation(findings, [])
+        likely = _likely(self._facts, self._accepts)
+        return self._explanation(likely or [self._nothing([])], [])
 
     def verified(self) -> Explanation:
         """The causes by the gains of their remedies."""
@@ -190,6 +194,9 @@ class _Work:
         others = ranked([each for each in (*best, *rest) if not each.is_remedy])
         return self._explanation(remedies or [self._nothing(others)], others)
 
+    def _accepts(self, settings: Sequence[str]) -> bool:
+        return is_valid(self._scenario, settings, self._check)
+
     def _proposed(self) -> list[Finding]:
         """All remedies that the scenario accepts."""
         facts = self._facts
@@ -197,7 +204,7 @@ class _Work:
         return [
             Finding(kind.name, facts.name, (proposal,), proposal.cause)
             for kind, proposal in found
-            if is_valid(self._scenario, proposal.settings)
+            if self._accepts(proposal.settings)
         ]
 
     def _screened(self, findings: Sequence[Finding], share: float) -> list[Finding]:
@@ -216,7 +223,7 @@ class _Work:
         pairs = []
         for first, second in itertools.combinations(chosen, 2):
             settings = (*first.settings, *second.settings)
-            if "buffers" in (first.kind, second.kind) or not is_valid(self._scenario, settings):
+            if "buffers" in (first.kind, second.kind) or not self._accepts(settings):
                 continue
             cause = f"Two causes act together. {first.cause}. {second.cause}"
             proposals = (*first.proposals, *second.proposals)
@@ -363,7 +370,8 @@ def explain_document(
     if chosen.seed is None:
         chosen = replace(chosen, seed=int(document["seed"]))
     text = "\n".join(setting(key, value) for key, value in document["scenario"].items())
-    found = explain(Scenario(text, file), chosen)
+    scenario = Scenario(text, file)
+    found = explain(scenario, chosen, cast("World", document["world"]))
     then, now = goodput_bps(Facts.of(document, found.flow).flow), found.goodput_bps
     if abs(then - now) <= _SAME_GOODPUT * max(then, now):
         return found
@@ -371,4 +379,28 @@ def explain_document(
         f"This run had {mbps(then)} ({LABELS[document['world']]}, version {document.get('version', 'unknown')}), the "
         f"simulator now has {mbps(now)}: the findings are those of the simulator."
     )
-    return replace(found, notes=(*found.notes, note))
+    found = replace(found, notes=(*found.notes, note))
+    if document["world"] == "kernel" and abs(then - now) > _REPRODUCED * max(then, now):
+        check = check_of("kernel", scenario)
+        return _with_observed(found, document, lambda settings: is_valid(scenario, settings, check))
+    return found
+
+
+def _with_observed(found: Explanation, document: Document, accepts: Callable[[Sequence[str]], bool]) -> Explanation:
+    """An explanation whose first findings follow from the run itself, since the simulator does not reproduce it."""
+    likely = _likely(Facts.of(document, found.flow), accepts)
+    if not likely:
+        return found
+    kinds = {each.kind for each in likely}
+    simulated = [each for each in found.findings if each.kind not in kinds and each.kind not in WITHOUT_REMEDY]
+    return replace(found, findings=(*likely, *simulated)[:_MAX_UNVERIFIED])
+
+
+def _likely(facts: Facts, accepts: Callable[[Sequence[str]], bool]) -> list[Finding]:
+    """The causes by evidence alone, at most three kinds."""
+    found = [(kind, proposal) for kind in KINDS for proposal in kind.propose(facts)]
+    by_kind: dict[str, Finding] = {}
+    for kind, proposal in sorted(found, key=lambda each: -each[1].evidence):
+        if proposal.evidence >= _MIN_EVIDENCE and kind.name not in by_kind and accepts(proposal.settings):
+            by_kind[kind.name] = Finding(kind.name, facts.name, (proposal,), proposal.cause)
+    return list(by_kind.values())[:_MAX_UNVERIFIED]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from anabranch.diagnostics import OBSTACLES, is_obstructed
 from anabranch.errors import InputError, nearest
 from anabranch.fairness.capacity import MULTIPATH, bits_per_second, directions, seconds, size_bytes
 from anabranch.fairness.possible import possible_bps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from anabranch._core.document import Document, FlowResult
     from anabranch.fairness.capacity import Direction
@@ -222,7 +223,23 @@ class Facts:
 
     def waited_s(self, cause: str) -> float:
         """Time that the flow waited for a cause of its `blocked_s`, seconds."""
-        return float(self.flow["blocked_s"].get(cause) or 0.0)
+        known = self.flow["blocked_s"].get(cause)
+        return self._waited_on_kernel_s(cause) if known is None else float(known)
+
+    def _waited_on_kernel_s(self, cause: str) -> float:
+        """The same from the times of the paths, where a kernel reports none of the flow.
+
+        Linux counts a subflow as limited by its send buffer while the connection gives it no data. Either buffer of the
+        connection can be the reason; it is the smaller one.
+        """
+        buffers = {"receive-window": "receive_buffer", "send-buffer": "send_buffer"}
+        sizes = {key: self.settings[key] for key in buffers.values()}
+        own = sizes.get(buffers.get(cause, ""), "auto")
+        others = [size_bytes(size) for size in sizes.values() if size != "auto"]
+        if own == "auto" or size_bytes(own) > min(others):
+            return 0.0
+        times = [[path["limited_s"].get(name) or 0.0 for name in buffers] for path in self.flow["paths"]]
+        return min(self.measured_s, max(map(sum, times), default=0.0))
 
     def waited_share(self, cause: str) -> float:
         """The time that the flow waited for a cause, as a share of the measured time."""
@@ -232,6 +249,21 @@ class Facts:
     def largest_rtt_s(self) -> float:
         """Largest mean round-trip time of its paths, seconds."""
         return max((path.srtt_s for path in self.paths), default=0.0)
+
+    def obstacle_of(self, links: Iterable[str]) -> str:
+        """The end of a sentence on the wanted paths over some links that never opened; empty if there are none.
+
+        Args:
+            links: Names of links.
+
+        """
+        names = set(links)
+        found = [
+            f'path "{each["name"]}" never opened: {OBSTACLES[str(each["reason"])]}'
+            for each in self.flow.get("paths_wanted") or []
+            if is_obstructed(each) and names & {part.partition("#")[0] for part in each["name"].split(">")}
+        ]
+        return "".join(f"; {each}" for each in found[:2])
 
     def links_of_ends(self) -> Iterator[Mapping[str, Any]]:
         """The links of the flow's two hosts."""

@@ -1,14 +1,15 @@
-"""The likely cause of a slow flow from one run alone, for a line below its table."""
+"""The likely cause of a slow flow from one run alone, for a line below its table and for reports of studies."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
 from anabranch.explain.endpoint_remedies import PACED
 from anabranch.explain.facts import Facts
 from anabranch.explain.network_remedies import busiest
-from anabranch.explain.remedies import KINDS
+from anabranch.explain.remedies import KINDS, WITHOUT_REMEDY
 
 if TYPE_CHECKING:
     from anabranch._core.document import Document
@@ -19,10 +20,29 @@ _MIN_EVIDENCE = 0.15
 """Estimated gain from which a cause is named."""
 
 
-def likely_cause(document: Document) -> str | None:
-    """The most likely cause in a sentence; `None` if the flow is fast, limited by others, or nothing points to a cause.
+@dataclass(frozen=True)
+class Likely:
+    """The first finding on a flow without running a remedy."""
 
-    Flows whose application sets the rate have none. Runs on the kernel lack most waiting times.
+    kind: str
+    """A kind of cause, or "capacity", "cross-traffic", "application" or "unknown"."""
+    flow: str
+    gap: float
+    """Share of the possible rate that the flow misses."""
+    cause: str
+    """Sentence without its full stop; empty if nothing is to mend or no cause is known."""
+
+
+def first_finding(document: Document) -> Likely | None:
+    """The first finding on the first flow with several paths, or else on the first flow.
+
+    Args:
+        document: A result with its scenario.
+
+    Returns:
+        `None` for runs on the kernel, which lack most waiting times, and for flows that are too short or use UDP, or
+        whose possible rate is unknown.
+
     """
     if document["world"] == "kernel":
         return None
@@ -31,12 +51,34 @@ def likely_cause(document: Document) -> str | None:
         facts.check_duration()
     except InputError:
         return None
-    if facts.settings["workload"]["kind"] in PACED or facts.possible_bps is None or facts.gap < _MIN_GAP:
+    if facts.possible_bps is None:
         return None
-    if busiest(facts):
+    kind, cause = _without_remedy(facts) or _most_likely(facts)
+    return Likely(kind, facts.name, facts.gap, cause)
+
+
+def _without_remedy(facts: Facts) -> tuple[str, str] | None:
+    """The kind of a flow that no remedy in the network makes faster."""
+    if facts.settings["workload"]["kind"] in PACED:
+        return "application", ""
+    if facts.gap < _MIN_GAP:
+        return "capacity", ""
+    return ("cross-traffic", "") if busiest(facts) else None
+
+
+def _most_likely(facts: Facts) -> tuple[str, str]:
+    """Kind and sentence of the cause with the most evidence."""
+    found = [(proposal.evidence, kind.name, proposal.cause) for kind in KINDS for proposal in kind.propose(facts)]
+    evidence, kind, cause = max(found, key=lambda each: each[0], default=(0.0, "unknown", ""))
+    return ("unknown", "") if evidence < _MIN_EVIDENCE else (kind, cause)
+
+
+def likely_cause(document: Document) -> str | None:
+    """The most likely cause in a sentence; `None` if the flow is fast, limited by others, or nothing points to a cause.
+
+    Flows whose application sets the rate have none. Runs on the kernel lack most waiting times.
+    """
+    found = first_finding(document)
+    if found is None or not found.cause or found.kind in WITHOUT_REMEDY:
         return None
-    found = [proposal for kind in KINDS for proposal in kind.propose(facts)]
-    best = max(found, key=lambda proposal: proposal.evidence, default=None)
-    if best is None or best.evidence < _MIN_EVIDENCE:
-        return None
-    return f'"{facts.name}" misses {100 * facts.gap:.0f} % of the rate of its links. Likely cause: {best.cause}.'
+    return f'"{found.flow}" misses {100 * found.gap:.0f} % of the rate of its links. Likely cause: {found.cause}.'

@@ -25,6 +25,10 @@ _BUSY = 0.5
 
 def random_loss(facts: Facts) -> Iterator[Proposal]:
     """Links that lose packets at random, without that loss."""
+    yield from _of_several(list(_random_loss(facts)))
+
+
+def _random_loss(facts: Facts) -> Iterator[Proposal]:
     for side in facts.sides_there:
         if side.has_loss:
             lost = side.report["drops_by_cause"].get("loss") or 0
@@ -34,6 +38,10 @@ def random_loss(facts: Facts) -> Iterator[Proposal]:
 
 def queue_too_short(facts: Facts) -> Iterator[Proposal]:
     """A queue of one bandwidth-delay product, where it is shorter and full queues dropped packets."""
+    yield from _of_several(list(_queue_too_short(facts)))
+
+
+def _queue_too_short(facts: Facts) -> Iterator[Proposal]:
     for path in facts.paths:
         for side in path.there:
             dropped = side.report["drops_by_cause"].get("queue") or 0
@@ -65,6 +73,10 @@ def bufferbloat(facts: Facts) -> Iterator[Proposal]:
 
 def reverse_path(facts: Facts) -> Iterator[Proposal]:
     """A faster or emptier way back for acknowledgements."""
+    yield from _of_several(list(_reverse_path(facts)))
+
+
+def _reverse_path(facts: Facts) -> Iterator[Proposal]:
     rates = {(side.link, side.is_forward): side.rate_bps for side in facts.sides_there}
     for side in facts.sides_back:
         # A link's reverse direction inherits what it does not set itself: here the direction of the data.
@@ -79,7 +91,7 @@ def reverse_path(facts: Facts) -> Iterator[Proposal]:
         )
         evidence = facts.gap * used
         if side.rate_bps and there and there > side.rate_bps:
-            yield _of_link(side, "rate", f"{there / 1e6:g} Mbit/s", cause, 0.6 * evidence, kept=data)
+            yield _of_link(side, "rate", f"{there / 1e6:g} Mbit/s", cause, 0.8 * evidence, kept=data)
         if side.values["queue"]["kind"] == "fifo":
             yield _of_link(side, "queue", {"kind": "fq-codel"}, cause, 0.7 * evidence, kept=data)
         if side.has_loss:
@@ -92,11 +104,11 @@ def down(facts: Facts) -> Iterator[Proposal]:
     on_paths = {link["name"] for link in facts.links_of_ends()} | {side.link for side in facts.sides_there}
     for link in facts.spelt_out["link"]:
         if link["name"] in on_paths and link["state"] == "down":
-            cause = f'Link "{link["name"]}" is down at the start'
+            cause = f'Link "{link["name"]}" is down at the start{facts.obstacle_of([link["name"]])}'
             yield Proposal(link["name"], (f'link.{link["name"]}.state="up"',), cause, 0.5)
     by_link: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for number, event in enumerate(facts.spelt_out.get("event", [])):
-        if event["link"] in on_paths:
+        if event.get("link") in on_paths:
             by_link.setdefault(event["link"], []).append((number, event))
     for name, events in by_link.items():
         settings = tuple(setting(f"event.{number}.set", {"state": "up"}) for number, _ in events)
@@ -116,6 +128,7 @@ def middleboxes(facts: Facts) -> Iterator[Proposal]:
         report = reports.get(node)
         touched = report["changed"] + report["dropped"] if report else 0
         cause = f'The middlebox at "{node}" ({does["kind"]}) changed or dropped {touched:,} packets'
+        cause += facts.obstacle_of(link["name"] for link in facts.links_of_ends())
         harmless: dict[str, dict[str, Any]] = {
             "strip-options": {"mptcp": False},
             "drop-syn": {"capable": False, "join": False},
@@ -158,6 +171,19 @@ def busiest(facts: Facts) -> str:
         return ""
     taken, side = max(found, key=lambda each: each[0])
     return f'Other flows take {mbps(taken)} of the {mbps(side.rate_bps or 0.0)} of link "{side.link}", which is full'
+
+
+def _of_several(found: list[Proposal]) -> list[Proposal]:
+    """Remedies at single links, and where several links need one the first of each of them together."""
+    firsts: dict[str, Proposal] = {}
+    for each in found:
+        firsts.setdefault(each.subject, each)
+    if len(firsts) < 2:  # noqa: PLR2004  a single link
+        return found
+    settings = [setting for each in firsts.values() for setting in each.settings]
+    causes = ". ".join(each.cause for each in firsts.values())
+    evidence = min(1.0, 1.05 * max(each.evidence for each in found))
+    return [*found, Proposal(", ".join(firsts), tuple(dict.fromkeys(settings)), causes, evidence)]
 
 
 def _of_link(side: Side, key: str, value: Any, cause: str, evidence: float, *, kept: Side | None = None) -> Proposal:

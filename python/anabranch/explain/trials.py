@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from anabranch._core.simulator import Request, simulate
+from anabranch._core.simulator import Request, simulate, validate
+from anabranch._core.worlds import checker
 from anabranch.errors import InputError, RunFailed
 from anabranch.study import worker
 from anabranch.study.local import LocalPool
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from anabranch._core.document import Document
+    from anabranch._core.worlds import World
     from anabranch.scenario import Scenario
     from anabranch.study.worker import Outcome
 
@@ -130,10 +132,20 @@ def spread_starts(flows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def is_valid(scenario: Scenario, settings: Sequence[str]) -> bool:
+def check_of(world: World, scenario: Scenario) -> Callable[[Request], None]:
+    """The check of requests for a world, or that of the simulator where this machine cannot run the scenario."""
+    check = checker(world)
+    try:
+        check(request(scenario, None))
+    except InputError:
+        return validate
+    return check
+
+
+def is_valid(scenario: Scenario, settings: Sequence[str], check: Callable[[Request], None] = validate) -> bool:
     """Whether a scenario accepts further settings."""
     try:
-        scenario.with_settings(tuple(settings)).validate()
+        check(request(scenario, None, settings))
     except InputError:
         return False
     return True

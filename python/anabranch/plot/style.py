@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import matplotlib as mpl
 
 from anabranch.errors import InputError, not_written
+from anabranch.files import check_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
@@ -104,6 +105,17 @@ def format_of_suffix(file: Path) -> str:
     if kind not in FORMATS:
         raise InputError("the name of a figure must end in .png, .svg or .pdf", str(file))
     return kind
+
+
+def check_figure(file: str | Path) -> None:
+    """Check, before the work for it, that a figure could be written.
+
+    Raises:
+        InputError: If the ending is not .png, .svg or .pdf, or the folder does not exist.
+
+    """
+    format_of_suffix(Path(file))
+    check_folder(Path(file))
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from anabranch.report import first_findings
 from anabranch.report import study_tables as tables
 from anabranch.report.terminal import absences, expectation, measurements, tally
 
@@ -35,6 +36,7 @@ def write(analysis: Analysis, figures: Sequence[Path], plan: Plan) -> Path:
         parts.append("## Figures\n\n" + "\n\n".join([*links, *absences(analysis)]))
     if analysis.undefined:
         parts.append("## Values that do not exist\n\n" + "\n".join(f"- {note}" for note in analysis.undefined))
+    parts += _first_findings(analysis)
     parts.append(f"## Every point\n\n{tables.repetitions(analysis)}")
     for experiment in study.experiments.values():
         found = tables.points(analysis, experiment)
@@ -51,6 +53,16 @@ def _provenance(analysis: Analysis, build: str) -> str:
     """Number of runs, their machine and build, and missing runs; `build` is the present simulator."""
     found = tables.provenance(analysis, build)
     return "\n".join(f"**{sentence}**" if is_warning else sentence for sentence, is_warning in found)
+
+
+def _first_findings(analysis: Analysis) -> list[str]:
+    """The likely causes that slow the points of each experiment down."""
+    findings = first_findings.tables(analysis)
+    parts = [f"## First findings\n\n{first_findings.NOTE}"] if findings else []
+    for title, found in findings:
+        rows = [[*row[:-1], f"`{row[-1]}`"] for row in found.rows]
+        parts.append(f"### {inline(title)}\n\n{found.note}\n\n" + table(found.head, rows))
+    return parts
 
 
 def _summaries(analysis: Analysis) -> str:

@@ -11,6 +11,7 @@ from anabranch.html import bullets, cells, grid, paragraph, saved
 from anabranch.html.figure import embed
 from anabranch.html.page import page
 from anabranch.plot.panels import PanelKind, chosen, series_label, view_of
+from anabranch.report import first_findings
 from anabranch.report import study_tables as tables
 from anabranch.report.markdown import is_number
 from anabranch.report.run_tables import number
@@ -58,6 +59,7 @@ def page_of(analysis: Analysis, drawn: Mapping[str, Canvas], build: str) -> str:
         parts += map(paragraph, absences(analysis))
     if analysis.undefined:
         parts += ["<h2>Values that do not exist</h2>", bullets(analysis.undefined)]
+    parts += _first_findings(analysis)
     parts += _every_point(analysis, names)
     parts += ["<h2>Scenarios</h2>", _scenarios(analysis)]
     return page(study.title, "\n".join(parts))
@@ -71,6 +73,14 @@ def _comparisons(analysis: Analysis) -> list[str]:
         parts += ["<h2>Deviations from published values</h2>", paragraph(found.note), _table(found)]
     if analysis.verdicts:
         parts += ["<h2>Published statements</h2>", paragraph(tally(analysis)), _verdicts(analysis)]
+    return parts
+
+
+def _first_findings(analysis: Analysis) -> list[str]:
+    found = first_findings.tables(analysis)
+    parts = ["<h2>First findings</h2>", paragraph(first_findings.NOTE)] if found else []
+    for title, rows in found:
+        parts += [f"<h3>{html.escape(title)}</h3>", paragraph(rows.note), _table(rows)]
     return parts
 
 

@@ -101,6 +101,7 @@ impl Report<'_> {
             missed_bytes: unknown(flow.transport != Transport::Udp),
             buffer_blocked_s: BTreeMap::new(),
             counters: counters(samples),
+            paths_wanted: (flow.transport == Transport::Udp).then(Vec::new),
             paths,
         }
     }
@@ -157,6 +158,7 @@ impl Report<'_> {
             bottleneck_share: None,
             coupled_share: None,
             kernel: path.kernel.clone(),
+            head_of_line_s: None,
             limited_s: limited(path),
             missed_bytes: unknown(true),
         }
@@ -203,6 +205,7 @@ impl Report<'_> {
             bottleneck_share: None,
             coupled_share: None,
             kernel: BTreeMap::new(),
+            head_of_line_s: None,
             limited_s: BTreeMap::new(),
             missed_bytes: BTreeMap::new(),
         }

@@ -280,6 +280,25 @@ part! {
         counters: BTreeMap<String, u64>,
         /// Paths.
         paths: Vec<PathResult>,
+        /// The paths that the path manager wants, opened or not; see [wanted paths](#wanted-paths). Null where the kernel
+        /// does not report them; empty for UDP, and before the flow has started.
+        #[serde(default)]
+        paths_wanted: Option<Vec<WantedPathResult>>,
+    }
+}
+
+part! {
+    /// A path that the hosts of a flow want to use.
+    WantedPathResult {
+        /// The links of its addresses, as in the name of a path.
+        name: String,
+        /// Address of the sender.
+        local: String,
+        /// Address of the receiver.
+        remote: String,
+        /// Why it never opened: `no-answer`, `refused`, `no-route`, `limit`, `stripped` or `pending`; null if it has been
+        /// open.
+        reason: Option<String>,
     }
 }
 
@@ -385,6 +404,11 @@ part! {
         /// (`linux/tcp.h`): times in microseconds, windows in segments, rates in bytes a second. Absent in a simulation.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         kernel: BTreeMap<String, u64>,
+        /// Time for which data waited at the receiver for missing data of this path, as acknowledgements show it to the
+        /// sender, seconds. Missing data that was sent on several paths counts for the first of them. Null where the kernel
+        /// does not report it; absent for UDP.
+        #[serde(default)]
+        head_of_line_s: Option<f64>,
         /// Time by the cause that limited what this path sent, seconds; see [limits](#limits). The times add up to the part of
         /// the path's life that is measured. Null where a kernel does not report a time; empty for UDP.
         #[serde(default)]
@@ -477,6 +501,7 @@ pub fn parts() -> Vec<(&'static str, &'static [Field])> {
         ("RunResult", RunResult::FIELDS),
         ("FlowResult", FlowResult::FIELDS),
         ("PathResult", PathResult::FIELDS),
+        ("WantedPathResult", WantedPathResult::FIELDS),
         ("LinkResult", LinkResult::FIELDS),
         ("MiddleboxResult", MiddleboxResult::FIELDS),
         ("HostResult", HostResult::FIELDS),

@@ -3,7 +3,7 @@
 
 use super::{
     Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult, METRICS, MiddleboxResult,
-    PathResult, RunResult,
+    PathResult, RunResult, WantedPathResult,
 };
 use core::fmt::Write;
 
@@ -14,6 +14,7 @@ pub fn results() -> String {
         ("The run", RunResult::FIELDS),
         ("`flows[]`, in the order of the scenario", FlowResult::FIELDS),
         ("`flows[].paths[]`, from the sender's point of view", PathResult::FIELDS),
+        ("`flows[].paths_wanted[]`, opened or not", WantedPathResult::FIELDS),
         ("`links[]`, one for each direction", LinkResult::FIELDS),
         ("`hosts[]`, where they are a kernel's", HostResult::FIELDS),
         ("`host`, if it was a real machine", HostFacts::FIELDS),

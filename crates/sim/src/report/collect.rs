@@ -1,5 +1,6 @@
 //! Builds the result document from the measurements.
 
+use super::{route::links_of, wanted};
 use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{
@@ -12,7 +13,7 @@ use crate::scenario::result::{
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
-use anabranch_netem::{Interface, InterfaceAddress, Network, Totals};
+use anabranch_netem::{Interface, Totals};
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
@@ -120,6 +121,7 @@ impl Run<'_> {
             buffer_blocked_s: seconds_since(&limits.buffers, &baseline.limits.buffers),
             counters: counters(sender, receiver),
             paths,
+            paths_wanted: Some(wanted::paths(self.scenario, (flow, &declared.protocol), world)),
         }
     }
 
@@ -201,6 +203,7 @@ impl Run<'_> {
             bottleneck_share: path.grouping.and_then(|grouping| grouping.bottleneck_share()),
             coupled_share: path.grouping.and_then(|grouping| grouping.shared_share()),
             kernel: BTreeMap::new(),
+            head_of_line_s: None,
             limited_s: BTreeMap::new(),
             missed_bytes: BTreeMap::new(),
         }
@@ -250,19 +253,6 @@ impl Run<'_> {
         let held = &flow.meters.held;
         MeanMax { mean: held.mean(at, self.now), max: held.max(at) }
     }
-}
-
-/// The links that a path of a protocol takes between its ends.
-pub fn links_of(
-    scenario: &Scenario,
-    (ends, protocol): ([SocketAddr; 2], &Protocol),
-    network: &mut Network,
-) -> Vec<String> {
-    let address = |end: SocketAddr| InterfaceAddress::with_generation(end.ip()).map(|(address, _)| address);
-    let [Some(from), Some(to)] = ends.map(address) else { return Vec::new() };
-    let link = |interface: Interface| scenario.links[interface.link()].name.clone();
-    let route = network.route_of([from, to], model::flow_hash(protocol, ends));
-    route.unwrap_or_default().into_iter().map(link).collect()
 }
 
 /// Name of the direction of the data, unless it is the default.
@@ -322,8 +312,10 @@ fn limit_paths(paths: &mut [PathResult], limits: &Limits, before: &Limits) -> Li
     let mut sum = Limited::default();
     for (at, (path, limited)) in paths.iter_mut().zip(&limits.paths).enumerate() {
         // A path that was added after `before` had no times then.
-        let before = before.paths.get(at).copied().unwrap_or_default();
-        let since = limited.since(&before);
+        let since = limited.since(&before.paths.get(at).copied().unwrap_or_default());
+        let [gaps, gaps_before] = [limits, before].map(|limits| limits.gaps.get(at).copied());
+        let waited = gaps.map(|gaps| gaps.saturating_sub(gaps_before.unwrap_or_default()));
+        path.head_of_line_s = waited.map(Duration::as_secs_f64);
         path.limited_s = times(&since, true);
         path.missed_bytes = missed(&since, true);
         sum.missed.iter_mut().zip(since.missed).for_each(|(sum, missed)| *sum += missed);

@@ -2,5 +2,7 @@
 
 pub use anabranch_scenario::result::capture;
 pub mod collect;
+pub(crate) mod route;
 pub mod sample;
 pub mod trace;
+mod wanted;

@@ -5,6 +5,7 @@
 use crate::engine::Datapath;
 use crate::host::{Flow, FlowEnvironment, Legs, Relays};
 use crate::report::collect::{self, ReceiverPath};
+use crate::report::route::links_of;
 use crate::scenario::Scenario;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Endpoint, Limited, PathReport};
@@ -131,8 +132,7 @@ impl KnownPaths {
         datapath: &mut Datapath,
     ) -> Vec<String> {
         if self.links.get(at).is_none_or(|(known, _)| *known != ends) {
-            let links =
-                collect::links_of(scenario, (ends, &scenario.flows[self.flow].protocol), datapath.network());
+            let links = links_of(scenario, (ends, &scenario.flows[self.flow].protocol), datapath.network());
             self.links.truncate(at);
             self.links.push((ends, links));
         }

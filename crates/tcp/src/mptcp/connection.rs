@@ -13,6 +13,7 @@ use super::subflow::{Confirmation, Handshake, Keys, Life, Resend, Subflow};
 use crate::tcp::{Context, Route, State, Tcb, Tuple, of_connection};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Endpoint, Event, Placement, Reason, SchedulingDecision};
+use anabranch_endpoint::gap::GapClock;
 use anabranch_endpoint::limits::LimitClock;
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_multipath::PathId;
@@ -192,6 +193,9 @@ pub struct Connection {
     pub(super) waiting_for: Option<WaitCause>,
     /// Times of the connection by cause.
     pub(super) clock: LimitClock,
+    /// Times of gaps in the peer's data, and the offset behind the highest data that a subflow has acknowledged.
+    pub(super) gap: GapClock,
+    pub(super) arrived_to: u64,
     /// Since this time a full segment has had to wait for room on any path, or for a decision of the scheduler, and
     /// the only event was that the application wrote more.
     pub(super) waits: Option<Time>,
@@ -282,6 +286,8 @@ impl Connection {
             seen: Seen::default(),
             waiting_for: None,
             clock: LimitClock::default(),
+            gap: GapClock::default(),
+            arrived_to: 0,
             waits: None,
             events: VecDeque::new(),
             decisions: None,

@@ -5,6 +5,7 @@ use super::data::DataFin;
 use super::subflow::Subflow;
 use crate::tcp::Numbers;
 use anabranch_base::time::Time;
+use anabranch_endpoint::WantedPath;
 use anabranch_endpoint::endpoint::{
     Arrival, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason,
     Report, SchedulingDecision, Write,
@@ -28,6 +29,7 @@ impl Endpoint for Connection {
         self.disturb();
         self.placements.clear();
         self.on_packet(now, &packet, content);
+        self.note_gap(now);
         if let Body::Tcp(segment) = packet.body {
             self.spare_options = segment.options.mptcp;
         }
@@ -233,7 +235,12 @@ impl Endpoint for Connection {
 
     fn limits(&self, now: Time) -> Limits {
         let paths: Vec<_> = self.subflows.iter().map(|s| s.block.limiting.clock.up_to(now)).collect();
-        Limits { connection: self.clock.up_to(now), paths, buffers: Vec::new() }
+        let gaps = self.gap.up_to(now, paths.len());
+        Limits { connection: self.clock.up_to(now), paths, buffers: Vec::new(), gaps }
+    }
+
+    fn wanted_paths(&self) -> Vec<WantedPath> {
+        self.wanted()
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

@@ -10,6 +10,7 @@ use super::reset::{ResetReason, TRANSIENT};
 use super::subflow::{Confirmation, Handshake, Life, Resend, Subflow};
 use crate::tcp::{Numbers, State, Tcb, Tuple};
 use anabranch_base::time::Time;
+use anabranch_endpoint::Obstacle;
 use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_multipath::PathId;
 use anabranch_multipath::path_manager::{AddressId, Pair};
@@ -281,6 +282,9 @@ impl Connection {
             subflow.handshake = Handshake::Joining { nonce, proof, confirmed: false, resend };
             return true;
         }
+        let is_stripped = join(segment).is_none();
+        self.subflows[index].obstacle =
+            Some(if is_stripped { Obstacle::Stripped } else { Obstacle::Refused });
         self.subflows[index].reset(ResetReason::Protocol);
         self.on_subflow_over(now, index);
         false
@@ -291,6 +295,7 @@ impl Connection {
         let subflow = &mut self.subflows[index];
         if subflow.life == Life::Opening {
             subflow.life = Life::Up { since: now };
+            subflow.opened = true;
             self.resets.extend(subflow.predecessor.take());
             self.tell(Event::PathUp(PathId(index as u8)));
         }
@@ -327,10 +332,12 @@ impl Connection {
             ConnectionPhase::Closed(_) => return,
             ConnectionPhase::Opening | ConnectionPhase::Multipath => self.deliver(index),
         }
-        let (places, send) = (self.config.scheduler.places, &mut self.send);
+        let (places, send, arrived_to) = (self.config.scheduler.places, &mut self.send, &mut self.arrived_to);
         self.subflows[index].prune(|mapping| {
+            let end = mapping.data + u64::from(mapping.len);
+            *arrived_to = end.max(*arrived_to);
             if places {
-                send.note_arrived(mapping.data, mapping.data + u64::from(mapping.len));
+                send.note_arrived(mapping.data, end);
             }
         });
         self.trust_again(index);
@@ -382,6 +389,7 @@ impl Connection {
             }
             Handshake::Joining { confirmed, resend, .. } if !*confirmed => {
                 if !has_multipath(segment) {
+                    self.subflows[index].obstacle = Some(Obstacle::Stripped);
                     self.subflows[index].reset(ResetReason::Middlebox);
                     return;
                 }

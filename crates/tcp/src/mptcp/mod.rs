@@ -6,6 +6,7 @@ mod connection;
 mod data;
 mod driving;
 mod fallback;
+mod gap;
 mod input;
 #[cfg(test)]
 mod interference_tests;
@@ -34,6 +35,7 @@ mod subflow;
 mod syn;
 #[cfg(test)]
 mod tests;
+mod wanted;
 
 pub use anabranch_settings::mptcp::{Config, DeadPathProbe, Penalisation, SynRetransmission};
 pub use connection::Connection;

@@ -4,6 +4,7 @@ use super::DeadPathProbe;
 use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
+use super::wanted::obstacle_of;
 use crate::tcp::{self, Numbers, Route, State, Tcb};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Address;
@@ -49,6 +50,7 @@ impl Connection {
         let old = &mut self.subflows[index];
         subflow.predecessor = reset.or(old.predecessor.take());
         subflow.new = old.new;
+        (subflow.opened, subflow.obstacle) = (old.opened, old.obstacle);
         subflow.block.keep_measurements(&old.block);
         subflow.retry.failures = old.retry.failures;
         self.subflows[index] = subflow;
@@ -184,6 +186,7 @@ impl Connection {
             _ => Reason::Closed,
         };
         subflow.retry = next_attempt(now, subflow, reason);
+        subflow.obstacle = obstacle_of(reason).or(subflow.obstacle);
         let was_up = subflow.is_announced();
         subflow.life = Life::Dead;
         self.collect_waiting();

@@ -6,6 +6,7 @@ use super::reset::ResetReason;
 use super::restart::Restart;
 use crate::tcp::{State, Tcb};
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::Obstacle;
 use anabranch_multipath::congestion::CongestionControl;
 use anabranch_multipath::path_manager::Pair;
 use anabranch_wire::Packet;
@@ -107,6 +108,10 @@ pub(super) struct Subflow {
     /// Position of this path in the data, for a redundant scheduler.
     pub cursor: u64,
     pub retry: Retry,
+    /// It has been up, now or earlier.
+    pub opened: bool,
+    /// Why its handshake failed the last time.
+    pub obstacle: Option<Obstacle>,
     /// The RST of the last subflow between these addresses, which the peer may not have received: sent again once the
     /// peer is heard.
     pub predecessor: Option<Packet>,
@@ -151,6 +156,8 @@ impl Subflow {
             new: 0,
             cursor: 0,
             retry: Retry::default(),
+            opened: false,
+            obstacle: None,
             predecessor: None,
             priority: None,
             probe_at: None,
@@ -264,6 +271,7 @@ impl Subflow {
             return;
         }
         if again.times >= limit {
+            self.obstacle = Some(Obstacle::Stripped);
             self.reset(ResetReason::Middlebox);
         } else {
             *again =

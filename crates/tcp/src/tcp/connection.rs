@@ -8,6 +8,7 @@ use anabranch_endpoint::endpoint::{
     Arrival, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason,
     Report, Write,
 };
+use anabranch_endpoint::gap::GapClock;
 use anabranch_endpoint::limits::Limits;
 use anabranch_endpoint::{Ends, Secrets};
 use anabranch_multipath::PathId;
@@ -38,6 +39,8 @@ pub struct Connection {
     starved: bool,
     /// Since this time a full segment has had to wait, and the only event was that the application wrote more.
     waits: Option<Time>,
+    /// Times of gaps in the peer's data.
+    gap: GapClock,
     seen: Seen,
     events: VecDeque<Event>,
 }
@@ -87,6 +90,7 @@ impl Connection {
             closing: false,
             starved: false,
             waits: None,
+            gap: GapClock::default(),
             seen: Seen::default(),
             events: VecDeque::new(),
             block,
@@ -196,6 +200,8 @@ impl Endpoint for Connection {
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
         self.block.on_segment(&mut context, (from, packet.ecn), segment);
+        let is_behind = self.block.sacked_bytes() > 0 && !self.block.is_over();
+        self.gap.note(now, is_behind.then(|| self.block.acknowledged()), |_| Some(0));
         self.notice();
     }
 
@@ -336,7 +342,8 @@ impl Endpoint for Connection {
 
     fn limits(&self, now: Time) -> Limits {
         let limited = self.block.limiting.clock.up_to(now);
-        Limits { connection: limited, paths: vec![limited], buffers: Vec::new() }
+        let gaps = self.gap.up_to(now, 1);
+        Limits { connection: limited, paths: vec![limited], buffers: Vec::new(), gaps }
     }
 
     fn path(&self, path: PathId) -> Option<PathReport> {

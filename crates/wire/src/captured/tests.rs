@@ -104,6 +104,47 @@ fn padding_of_the_link_is_no_payload() {
 }
 
 #[test]
+fn cut_sack_keeps_its_first_gap_blocks() {
+    let gaps = |from: u16| (from..from + 4).map(|at| sctp::GapBlock::new(3 * at, 3 * at + 1)).collect();
+    let sack = sctp::Sack {
+        cumulative_tsn: Serial(9),
+        a_rwnd: 77,
+        gaps: gaps(1),
+        duplicates: vec![Serial(5)].into(),
+        ..sctp::Sack::default()
+    };
+    let nr_sack = sctp::NrSack { sack: sack.clone(), nr_gaps: gaps(5) };
+    let packet = |chunk: Chunk| {
+        let Packet { source, destination, ecn, body: Body::Sctp(body) } = data(1) else { panic!("SCTP") };
+        let body = Body::Sctp(sctp::Packet { chunks: vec![chunk].into(), ..body });
+        Packet { source, destination, ecn, body }
+    };
+    let blocks = |chunk: &Chunk, missing: usize| {
+        let bytes = encoded(&packet(chunk.clone()));
+        let captured = parse(&bytes[..bytes.len() - missing], bytes.len() as u32).unwrap();
+        let Body::Sctp(packet) = captured.packet.body else { panic!("SCTP") };
+        let counts = packet.chunks.iter().map(|chunk| match chunk {
+            Chunk::Sack(sack) => (sack.cumulative_tsn, sack.a_rwnd, sack.gaps.len(), 0),
+            Chunk::NrSack(both) => {
+                (both.sack.cumulative_tsn, both.sack.a_rwnd, both.sack.gaps.len(), both.nr_gaps.len())
+            }
+            _ => panic!("a SACK"),
+        });
+        (counts.collect::<Vec<_>>(), captured.is_cut)
+    };
+    let expected = |renegable, kept, is_cut| (vec![(Serial(9), 77, renegable, kept)], is_cut);
+    let (sack, nr_sack) = (Chunk::Sack(sack), Chunk::NrSack(Box::new(nr_sack)));
+    assert_eq!(blocks(&sack, 0), expected(4, 0, false));
+    // The duplicate, half of a block, and a whole one are missing.
+    assert_eq!(blocks(&sack, 4), expected(4, 0, true));
+    assert_eq!(blocks(&sack, 6), expected(3, 0, true));
+    assert_eq!(blocks(&sack, 4 + 16), expected(0, 0, true));
+    assert_eq!(blocks(&sack, 4 + 16 + 1), (vec![], true));
+    assert_eq!(blocks(&nr_sack, 4 + 8), expected(4, 2, true));
+    assert_eq!(blocks(&nr_sack, 4 + 16 + 12), expected(1, 0, true));
+}
+
+#[test]
 fn last_chunk_is_known_without_its_payload() {
     let bytes = encoded(&data(1000));
     let chunks = |kept: usize| {

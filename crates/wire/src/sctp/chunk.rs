@@ -247,18 +247,22 @@ impl Chunk {
         Ok(Some((chunk, behind)))
     }
 
-    /// Reads a `DATA` or `I-DATA` chunk whose payload a capture cut. The payload has the length that it had on the wire.
-    pub(super) fn parse_cut(bytes: &[u8]) -> Option<Self> {
+    /// Reads a chunk that a capture cut, and returns true if a part of its fields is missing. The payload of `DATA` or
+    /// `I-DATA` has the length that it had on the wire; `SACK` and `NR-SACK` lack the gap blocks that were not kept.
+    pub(super) fn parse_cut(bytes: &[u8]) -> Option<(Self, bool)> {
         const HEADER: usize = CHUNK_HEADER_LEN as usize;
         let (&[kind, flags, high, low], value) = bytes.split_first_chunk::<HEADER>()?;
-        if !matches!(kind, kind::DATA | kind::I_DATA) {
-            return None;
+        match kind {
+            kind::DATA | kind::I_DATA => {}
+            kind::SACK => return Some((Self::Sack(Sack::parse_cut(flags, value)?), true)),
+            kind::NR_SACK => return Some((Self::NrSack(Box::new(NrSack::parse_cut(flags, value)?)), true)),
+            _ => return None,
         }
         let length = u32::from(u16::from_be_bytes([high, low]));
         let mut chunk = Self::parse_value(kind, flags, value).ok()?;
         let missing = length.checked_sub(bytes.len() as u32)?;
         chunk.payload_mut()?.len += missing;
-        Some(chunk)
+        Some((chunk, false))
     }
 
     /// Reads the value of a chunk.

@@ -211,9 +211,11 @@ impl Packet {
                     rest = behind;
                 }
                 Ok(None) if is_cut => {
-                    let Some(last) = Chunk::parse_cut(rest) else { return Ok((packet, true)) };
+                    let Some((last, lacks_fields)) = Chunk::parse_cut(rest) else {
+                        return Ok((packet, true));
+                    };
                     packet.chunks.push(last);
-                    return Ok((packet, false));
+                    return Ok((packet, lacks_fields));
                 }
                 Ok(None) | Err(_) => return Ok((packet, true)),
             }

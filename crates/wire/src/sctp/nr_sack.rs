@@ -73,6 +73,21 @@ impl NrSack {
     }
 }
 
+impl NrSack {
+    /// Reads a chunk that a capture cut behind the fixed fields: with the gap blocks that were kept.
+    pub(super) fn parse_cut(flags: u8, value: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(Header::SctpChunk(kind::NR_SACK), value);
+        let (cumulative_tsn, a_rwnd) = (Serial(reader.u32().ok()?), reader.u32().ok()?);
+        let (gaps, nr_gaps) = (reader.u16().ok()?, reader.u16().ok()?);
+        let _duplicates_and_reserved = reader.u32().ok()?;
+        let gaps = sack::parse_kept_gaps(&mut reader, gaps);
+        let nr_gaps = sack::parse_kept_gaps(&mut reader, nr_gaps);
+        let duplicates = Duplicates::default();
+        let sack = Sack { cumulative_tsn, a_rwnd, flags: SackFlags(flags), gaps, duplicates };
+        Some(Self { sack, nr_gaps })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

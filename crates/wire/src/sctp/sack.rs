@@ -174,6 +174,18 @@ impl Sack {
     }
 }
 
+impl Sack {
+    /// Reads a chunk that a capture cut behind the fixed fields: with the gap blocks that were kept.
+    pub(super) fn parse_cut(flags: u8, value: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(Header::SctpChunk(kind::SACK), value);
+        let (cumulative_tsn, a_rwnd) = (Serial(reader.u32().ok()?), reader.u32().ok()?);
+        let (gaps, _duplicates) = (reader.u16().ok()?, reader.u16().ok()?);
+        let gaps = parse_kept_gaps(&mut reader, gaps);
+        let duplicates = Duplicates::default();
+        Some(Self { cumulative_tsn, a_rwnd, flags: SackFlags(flags), gaps, duplicates })
+    }
+}
+
 impl Duplicates {
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         for tsn in self.as_slice() {
@@ -213,6 +225,12 @@ pub(super) fn emit_gaps(gaps: &[GapBlock], out: &mut Vec<u8>) {
 
 pub(super) fn parse_gaps(reader: &mut Reader<'_>, count: u16) -> Result<Vec<GapBlock>, ParseError> {
     (0..count).map(|_| Ok(GapBlock::new(reader.u16()?, reader.u16()?))).collect()
+}
+
+/// The first gap blocks of a list, as far as the bytes reach.
+pub(super) fn parse_kept_gaps(reader: &mut Reader<'_>, count: u16) -> Vec<GapBlock> {
+    let kept = usize::from(count).min(reader.rest().len() / Sack::ENTRY_LEN as usize);
+    parse_gaps(reader, kept as u16).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,0 +1,43 @@
+//! The gap in the peer's data, and the subflow that carries the missing part.
+
+use super::connection::{Connection, ConnectionPhase};
+use anabranch_base::time::Time;
+
+/// Mappings of a subflow among which missing data is looked for: it is among the oldest ones.
+const MAX_SEARCHED: usize = 16;
+
+impl Connection {
+    /// Notes, after an acknowledgement, whether the peer holds data behind a gap.
+    #[inline]
+    pub(super) fn note_gap(&mut self, now: Time) {
+        let una = self.send.una;
+        let is_behind = self.arrived_to > una || self.subflows.iter().any(|s| s.block.sacked_bytes() > 0);
+        let is_open = is_behind && !self.is_closed();
+        let first = match self.phase {
+            ConnectionPhase::Plain => is_open.then(|| self.subflows[0].block.acknowledged()),
+            _ => is_open.then_some(una),
+        };
+        if !self.gap.is_at(first) {
+            let carrier = first.and_then(|first| self.carrier(first));
+            self.gap.note(now, first, |_| carrier);
+        }
+    }
+
+    /// The subflow that carried a byte of the data first, of those that have not acknowledged it.
+    fn carrier(&self, data: u64) -> Option<usize> {
+        if self.phase == ConnectionPhase::Plain {
+            return Some(0);
+        }
+        let mut found = None;
+        for (index, subflow) in self.subflows.iter().enumerate().filter(|(_, s)| !s.is_dead()) {
+            let mut oldest = subflow.sent.iter().take(MAX_SEARCHED);
+            let holds = oldest.find(|m| m.data <= data && data < m.data + u64::from(m.len));
+            let Some(mapping) = holds else { continue };
+            let sent_at = subflow.block.sent_at(mapping.start + (data - mapping.data));
+            if found.is_none_or(|(earliest, _)| sent_at < earliest) {
+                found = Some((sent_at, index));
+            }
+        }
+        found.map(|(_, index)| index)
+    }
+}
