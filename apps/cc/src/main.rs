@@ -1,4 +1,4 @@
-//! The program `anabranch-cc`: loads coupled congestion controls into the kernel. It needs no Python.
+//! The program `anabranch-cc`: loads coupled congestion controls into the kernel. It works without Python.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -53,7 +53,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
                 Ok(())
             }
             [other, ..] => Err(Error::Input(format!(
-                "unknown command \"{other}\", or wrong arguments for it\n\n{USAGE}"
+                "unknown command \"{other}\", or wrong arguments of this command\n\n{USAGE}"
             ))),
         }
     }
@@ -125,7 +125,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
 
     fn list(json: bool) -> Result<(), Error> {
         if json {
-            // All users may list the available controls; only root the loaded ones.
+            // Every user may list the available controls, but only root may list the loaded ones.
             let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
             println!(
                 "{}",
@@ -146,7 +146,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
 
     fn status(json: bool) -> Result<(), Error> {
         let findings = anabranch_kernel::examine();
-        // Only root can list the loaded controls; all users can list missing requirements.
+        // Every user can list missing requirements, but only root can list the loaded controls.
         let root = findings.iter().all(|finding| finding.there || finding.what != "right to load BPF");
         let loaded = if root { anabranch_kernel::list()? } else { Vec::new() };
         if json {
@@ -176,7 +176,7 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
         Ok(())
     }
 
-    /// Replaces this process by a command whose sockets use the control; returns only on failure.
+    /// Replaces this process by a command whose sockets use the congestion control `name`. Returns only if that fails.
     fn run(name: &str, command: &[String]) -> Error {
         match this_program() {
             Ok(mut this_program) => anabranch_kernel::run(name, command, this_program.arg("detach")),

@@ -1,5 +1,6 @@
-//! Loads controls into the kernel of this machine with the program. The tests need root and Linux 6.4. On other machines, or if
-//! controls are already loaded, they are skipped with a message.
+//! Loads congestion controls into the kernel of this machine with the program. The tests need root and Linux 6.4. If
+//! the machine does not meet these requirements, or if controls are already loaded, the tests are skipped with a
+//! message.
 #![cfg(target_os = "linux")]
 
 use anabranch_testkit::machine::skip;
@@ -9,10 +10,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-cc");
 
-/// Serializes the tests, because the kernel has a single table of controls.
+/// Lets one test run at a time, because the kernel has a single table of congestion controls.
 static EXCLUSIVE: Mutex<()> = Mutex::new(());
 
-/// Guard of a running test; dropping it unloads all controls of this project.
+/// Permission of a test to run. Dropping it unloads all congestion controls of this project.
 struct Exclusive {
     _guard: MutexGuard<'static, ()>,
 }
@@ -23,7 +24,7 @@ impl Drop for Exclusive {
     }
 }
 
-/// Waits for other tests and returns the guard; `None` if this machine cannot run the tests.
+/// Waits for other tests and returns the permission; `None` if this machine cannot run the tests.
 fn exclusive() -> Option<Exclusive> {
     let guard = EXCLUSIVE.lock().unwrap_or_else(PoisonError::into_inner);
     if !able() {
@@ -68,7 +69,7 @@ fn fails(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs lines of a shell in a new mount namespace.
+/// Runs shell commands in a new mount namespace.
 fn apart(lines: &str) -> Output {
     Command::new("unshare")
         .args(["-m", "sh", "-ec", lines])
@@ -77,14 +78,14 @@ fn apart(lines: &str) -> Output {
         .expect("unshare is installed")
 }
 
-/// Number of the controls' BPF programs in the kernel.
+/// Counts the BPF programs of congestion controls in the kernel, by one that each of them has.
 fn programs() -> usize {
     libbpf_rs::query::ProgInfoIter::default()
         .filter(|program| program.name.to_string_lossy() == "avoid")
         .count()
 }
 
-/// Waits until their number is at most `most`; false after a timeout.
+/// Waits until the number of these programs is at most `most`; returns false after a timeout.
 fn falls_to(most: usize) -> bool {
     (0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -117,7 +118,7 @@ fn controls_are_loaded_replaced_and_unloaded() {
     assert!(!std::path::Path::new("/sys/fs/bpf/anabranch").exists());
 }
 
-/// A socket whose first loss occurs with a window of one packet; prints the resulting threshold.
+/// Opens a socket whose first loss occurs with a window of one packet, and prints the resulting threshold.
 const LOSES_ONE: &str = r#"
 import socket, struct, subprocess, sys, time
 server = socket.create_server(("127.0.0.1", 0))
@@ -139,7 +140,8 @@ for _ in range(1000):
 /// `TCP_INFINITE_SSTHRESH` of Linux, the threshold before the first loss.
 const MAX_THRESHOLD: u32 = 0x7fff_ffff;
 
-/// Threshold in packets after a loss of a socket with this control, or what the script prints instead.
+/// Returns the threshold in packets after a loss of a socket with this congestion control, or what the script prints if
+/// it fails.
 fn lose_one(control: &str) -> String {
     let lines = "ip link set lo up\n\
                  ip route change local 127.0.0.1 dev lo table local initcwnd 1\n\
@@ -165,8 +167,8 @@ fn floor_of_a_load_limits_the_threshold() {
     {
         succeeds(&["load", "--floor", floor, control]);
         let mut threshold = lose_one(control);
-        // Kernels that skip a program use half of an address until the timeout's end, when the control repairs it
-        // (docs/lab-notes/kernel-controls.md, a defect of the measuring machine).
+        // Some kernels skip a program and use half of an address as the threshold until the end of the timeout, when
+        // the control repairs it (docs/lab-notes/kernel-controls.md, a defect of the measuring machine).
         for _ in 0..2 {
             if threshold.parse::<u32>().is_ok_and(|found| found > MAX_THRESHOLD) {
                 eprintln!("{control}: threshold {threshold}, measured again");
@@ -188,7 +190,8 @@ fn verifier_limits_leave_a_margin() {
         .map(|program| (program.name, program.verified_insns))
         .collect();
     assert!(programs.len() >= 6 * anabranch_kernel::CONTROLS.len());
-    // The verifier refuses programs after a million instructions, and the number of pruned branches depends on the kernel version.
+    // The verifier refuses a program after a million instructions. How many branches it prunes depends on the kernel
+    // version.
     for (name, instructions) in programs {
         assert!(instructions < 200_000, "{}: {instructions}", name.to_string_lossy());
     }
@@ -197,7 +200,7 @@ fn verifier_limits_leave_a_margin() {
 #[test]
 fn name_of_another_control_is_not_replaced() {
     let Some(_alone) = exclusive() else { return };
-    // The program is pinned in another file system, so the loader must not replace it.
+    // This program is pinned in another file system, so the loader must not replace it.
     let mut other = Command::new("unshare")
         .args(["-m", "sh", "-ec", "mount -t bpf bpf /sys/fs/bpf; \"$CC\" load wvegas; read end"])
         .env("CC", PROGRAM)
@@ -216,7 +219,7 @@ fn name_of_another_control_is_not_replaced() {
     assert!(fails(&program(&["unload", "wvegas"])).contains("wvegas is not loaded"));
 }
 
-/// Runs lines of a shell in a new PID namespace whose first process has the same mounts.
+/// Runs shell commands as the first process of a new PID namespace, so that its mounts count as those of the machine.
 fn apart_as_first(lines: &str) -> Output {
     Command::new("unshare")
         .args(["--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec", lines])
@@ -273,7 +276,7 @@ fn private_mount_namespaces_are_refused() {
     if !able() {
         return;
     }
-    // Like `ip netns exec`, which mounts another /sys over it.
+    // `ip netns exec` also mounts another /sys, which hides the BPF file system.
     let output =
         apart_as_first("unshare --mount --net sh -ec 'mount -t sysfs sysfs /sys; \"$CC\" load wvegas'");
     let output_text = fails(&output);
@@ -296,7 +299,7 @@ fn default_control_is_replaced_and_not_unloaded() {
         .expect("unshare is installed");
     let mut output_text = BufReader::new(namespace.stdout.take().expect("piped")).lines();
     let refused = output_text.any(|line| line.is_ok_and(|line| line == "refused"));
-    // The kernel frees the first version, because no socket and no namespace default uses it.
+    // The kernel frees the first version only if no socket uses it, and no network namespace has it as its default.
     let gone = refused && falls_to(before + 1);
     namespace.stdin.take().expect("piped").write_all(b"\n").expect("the process reads");
     let output = namespace.wait_with_output().expect("the process ends");
@@ -410,7 +413,7 @@ fn holder_is_no_child_and_keeps_no_files() {
         .spawn()
         .expect("sh is installed");
     let (mut output_text, mut complained) = (String::new(), String::new());
-    // Both commands end, although the cgroup still has a process and its holder runs.
+    // Both commands have ended, although the cgroup still has a process and its holder still runs.
     command.stdout.take().expect("piped").read_to_string(&mut output_text).expect("text");
     command.stderr.take().expect("piped").read_to_string(&mut complained).expect("text");
     command.wait().expect("the process ends");

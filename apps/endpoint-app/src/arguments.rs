@@ -1,4 +1,4 @@
-//! The command line.
+//! Parses and checks the command line.
 
 use crate::error::Error;
 use anabranch_net::{Devices, Interface};
@@ -24,13 +24,13 @@ TARGET is ADDRESS:PORT, or ADDRESS,ADDRESS:PORT for an SCTP peer with several ad
 FROM is kernel:ADDRESS:PORT or stack:PORT, and TO is stack:TARGET or kernel:ADDRESS:PORT.
 
 Network, at least one; repeat for several paths:
---tun NAME,ADDRESS/PREFIX,OWN[,backup]  Create a TUN interface: the kernel's address, and the own one
+--tun NAME,ADDRESS/PREFIX,OWN[,backup]  Create a TUN interface: the kernel's address, and this stack's
 --udp ADDRESS                           Carry SCTP in UDP from this address of the machine
 
 Options:
 --protocol NAME       tcp, mptcp, sctp or cmt-sctp; mptcp with --tun, cmt-sctp with --udp
 --set KEY=VALUE       Set a key of the protocol, as of a flow in scenarios; repeatable
---udp-port PORT       Own UDP port (default 9899)
+--udp-port PORT       UDP port of this stack (default 9899)
 --peer-udp-port PORT  UDP port of a peer to connect to (default 9899)
 --mtu BYTES           Largest IP packet (default 1500)
 --output FILE         With receive: write to this file instead of the standard output
@@ -45,7 +45,7 @@ everything was delivered.
 /// Names of all commands.
 const COMMANDS: [&str; 6] = ["send", "receive", "connect", "listen", "forward", "http"];
 
-/// Options with a value, and those without one.
+/// Options with a value.
 const VALUED: [&str; 9] =
     ["--tun", "--udp", "--protocol", "--set", "--udp-port", "--peer-udp-port", "--mtu", "--output", "--pcap"];
 /// Options without a value.
@@ -58,14 +58,14 @@ pub struct Target {
     pub port: u16,
 }
 
-/// One side of a relay: where it listens or to which target it connects.
+/// One side of a relay: a listening address, or a target to connect to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A TCP socket of the kernel.
+    /// The address of a TCP socket of the kernel.
     Kernel(SocketAddr),
-    /// A port of this stack that listens.
+    /// A port on which this stack listens.
     Listen(u16),
-    /// A peer of this stack.
+    /// A peer to which this stack connects.
     Connect(Target),
 }
 
@@ -80,7 +80,7 @@ pub enum Command {
     Http { folder: PathBuf, port: u16 },
 }
 
-/// All arguments.
+/// The parsed command line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arguments {
     pub command: Command,
@@ -92,20 +92,20 @@ pub struct Arguments {
     pub quiet: bool,
 }
 
-/// Options as they were given, and the other words.
+/// The words of the command line, separated into options and others.
 struct Words {
     positional: Vec<String>,
     options: Vec<(&'static str, String)>,
     flags: Vec<&'static str>,
 }
 
-/// The error for a wrong argument.
+/// Returns the error for a wrong argument.
 fn mistake<T>(text: impl Into<String>) -> Result<T, Error> {
     Err(Error::Input(text.into()))
 }
 
 impl Words {
-    /// Separates the arguments into words and options.
+    /// Separates the arguments into options and other words.
     fn split(arguments: &[String]) -> Result<Self, Error> {
         let (mut positional, mut options, mut flags) = (Vec::new(), Vec::new(), Vec::new());
         let mut rest = arguments.iter();
@@ -140,12 +140,12 @@ impl Words {
         Ok(Self { positional, options, flags })
     }
 
-    /// All values of an option that may be repeated.
+    /// Returns all values of an option that may be repeated.
     fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.options.iter().filter(move |(option, _)| *option == name).map(|(_, value)| value.as_str())
     }
 
-    /// The value of an option that may be given once.
+    /// Returns the value of an option that may be given once.
     fn one(&self, name: &str) -> Result<Option<&str>, Error> {
         let mut values = self.all(name);
         let first = values.next();
@@ -155,7 +155,7 @@ impl Words {
         Ok(first)
     }
 
-    /// A number of an option that may be given once.
+    /// Returns the number that an option gives, at least `least`. The option may be given once.
     fn number(&self, name: &str, default: u16, least: u16) -> Result<u16, Error> {
         let Some(text) = self.one(name)? else { return Ok(default) };
         match text.parse() {
@@ -166,7 +166,7 @@ impl Words {
 }
 
 impl Arguments {
-    /// Reads the arguments.
+    /// Parses and checks the arguments.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl Arguments {
         Ok(read)
     }
 
-    /// Checks that each address of a path is one address of this host, and no two paths share one.
+    /// Checks that each path has one specific address of this host, and that no two paths have the same address.
     fn check_addresses(&self) -> Result<(), Error> {
         let tuns = self.devices.tuns.iter().map(|tun| ("--tun", tun.own));
         let all: Vec<_> = tuns.chain(self.devices.udp.iter().map(|&ip| ("--udp", ip))).collect();
@@ -226,7 +226,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Checks that the options for UDP ports have an effect.
+    /// Checks that the options for UDP ports have an effect with the other arguments.
     fn check_ports(&self, words: &Words) -> Result<(), Error> {
         let is_given = |name: &str| words.all(name).next().is_some();
         let connects = matches!(
@@ -246,7 +246,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Checks the arguments together.
+    /// Checks arguments that depend on each other.
     fn check(&self) -> Result<(), Error> {
         let multihomed = Protocols::ANY_SCTP.contains(self.protocol);
         let target = match &self.command {
@@ -281,7 +281,7 @@ impl Arguments {
     }
 }
 
-/// The protocol, which has to suit the network.
+/// Selects the protocol, which must suit the kind of network.
 fn protocol(name: Option<&str>, network: (bool, bool)) -> Result<Protocols, Error> {
     let usual = match network {
         (false, false) => {
@@ -385,7 +385,7 @@ fn target(text: &str) -> Result<Target, Error> {
     Ok(Target { addresses: addresses.ok_or_else(wrong)?, port: self::port(port)? })
 }
 
-/// An IPv4 address, or an IPv6 address in brackets.
+/// Parses an IPv4 address, or an IPv6 address in brackets.
 fn bracketed(text: &str) -> Option<IpAddr> {
     match text.strip_prefix('[') {
         Some(rest) => rest.strip_suffix(']')?.parse().ok().map(IpAddr::V6),

@@ -17,7 +17,7 @@ pub enum Channel {
     Association(AssociationStream),
 }
 
-/// Calls a method of either.
+/// Calls a method of the stream or of the association.
 macro_rules! each {
     ($self:ident, $name:ident => $call:expr) => {
         match $self {
@@ -39,7 +39,7 @@ impl Channel {
         each!(self, connection => connection.remote())
     }
 
-    /// Ends the connection at once.
+    /// Resets the connection.
     pub fn abort(&self) {
         each!(self, connection => connection.abort());
     }
@@ -48,22 +48,22 @@ impl Channel {
         each!(self, connection => connection.ended().await)
     }
 
-    /// Counters of the data: messages that end a direction are left out.
+    /// Returns the counters of the connection. Messages that only mark the end of a direction do not count as data.
     pub async fn report(&self) -> Result<Report, Error> {
         let mut report = each!(self, connection => connection.report().await)?;
         if let Self::Association(stream) = self {
             let end = stream.end_bytes();
             report.written -= end.written;
             report.delivered -= end.delivered;
-            // The end is the last message, so data waits before it.
+            // The message that marks the end is the last one, so only data can wait before it.
             report.send_buffer = report.send_buffer.saturating_sub(end.written);
         }
         Ok(report)
     }
 
-    /// Waits for the end after both directions have ended: whether everything was delivered.
+    /// Waits for the end of the connection, after both directions have ended. Returns an error if data was lost.
     pub async fn closed(&mut self) -> Result<(), io::Error> {
-        // The peer may still send, though nothing needs it.
+        // Data that the peer still sends is discarded.
         let mut unneeded = [0; 4096];
         while self.read(&mut unneeded).await? > 0 {}
         match self.ended().await {

@@ -1,29 +1,29 @@
-//! Errors of the program, with their exit status.
+//! Errors of the program and its exit statuses.
 
 use core::fmt;
 
-/// Exit status of a run that delivered everything.
+/// Exit status if all data was delivered.
 pub const DELIVERED: u8 = 0;
-/// Exit status of a run that failed or delivered less.
+/// Exit status if the program failed or did not deliver all data.
 pub const FAILED: u8 = 1;
-/// Exit status of a mistake in the arguments.
+/// Exit status after a mistake in the arguments.
 pub const MISTAKE: u8 = 2;
-/// Exit status of a run that a signal interrupted before everything was delivered.
+/// Exit status if a signal interrupted the program before all data was delivered.
 pub const INTERRUPTED: u8 = 130;
 
-/// The end of the program before its result.
+/// Reason why the program ended without its result.
 #[derive(Debug)]
 pub enum Error {
-    /// A mistake of the caller; one sentence.
+    /// The arguments contain a mistake; one sentence.
     Input(String),
-    /// The machine or the peer refused; one sentence.
+    /// The machine or the peer refused an operation; one sentence.
     Refused(String),
     /// A signal stopped the program.
     Interrupted,
 }
 
 impl Error {
-    /// The exit status.
+    /// Returns the exit status.
     pub const fn status(&self) -> u8 {
         match self {
             Self::Input(_) => MISTAKE,

@@ -1,4 +1,4 @@
-//! The program `anabranch-endpoint`: the protocols of this project on any network.
+//! The program `anabranch-endpoint`: the protocols of this project in user space, on any network.
 
 #[cfg(target_os = "linux")]
 mod arguments;
@@ -24,7 +24,7 @@ fn main() -> std::process::ExitCode {
         eprintln!("anabranch-endpoint: {}", output::printable(&error.to_string()));
         error.status()
     });
-    // The thread that reads the standard input may still wait for it.
+    // Exits without waiting for the thread that reads the standard input.
     std::process::exit(status.into())
 }
 

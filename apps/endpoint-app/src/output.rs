@@ -1,4 +1,4 @@
-//! Events and counters for the caller: JSON lines, or sentences and a table.
+//! Prints events and counters: as JSON lines, or as sentences and a table.
 
 use crate::table;
 use anabranch_net::ConnectionReport;
@@ -7,17 +7,17 @@ use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time;
 
-/// Interval of counters.
+/// Interval at which counters are printed.
 pub const INTERVAL: time::Duration = time::Duration::from_secs(1);
 
-/// Destination of all output but the data.
+/// Prints everything except received data.
 pub struct Output {
     json: bool,
     quiet: bool,
     table: Mutex<table::Table>,
 }
 
-/// A text without characters that a terminal would interpret.
+/// Removes the characters of a text that a terminal would interpret.
 pub fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }
@@ -27,23 +27,23 @@ impl Output {
         Self { json, quiet, table: Mutex::default() }
     }
 
-    /// Whether counters are wanted.
+    /// True if counters are printed.
     pub fn shows_counters(&self) -> bool {
         self.json || !self.quiet && std::io::stderr().is_terminal()
     }
 
-    /// Reports an event: a sentence, and the fields of its JSON line.
+    /// Prints an event as a sentence, or as a JSON line with these fields.
     pub fn event(&self, name: &str, sentence: &str, mut fields: Value) {
         if self.json {
             fields["event"] = json!(name);
             print_line(&fields);
         } else if !self.quiet {
-            // A caller that has closed its end wants no events.
+            // Ignore errors: the reader of the output has closed its end.
             let _ = writeln!(std::io::stderr(), "{}", printable(sentence));
         }
     }
 
-    /// Reports the counters of all connections.
+    /// Prints the counters of all connections.
     pub fn counters(&self, connections: &[ConnectionReport]) {
         if self.json {
             print_line(
@@ -57,7 +57,7 @@ impl Output {
 }
 
 fn print_line(value: &Value) {
-    // A caller that has closed its end wants no lines.
+    // Ignore errors: the reader of the output has closed its end.
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{value}").and_then(|()| out.flush());
 }

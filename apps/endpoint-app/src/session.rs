@@ -1,4 +1,4 @@
-//! A running stack with its output and its signals.
+//! The running stack of a command, with its output and the signals that end it.
 
 use crate::arguments::{Arguments, Target};
 use crate::channel::Channel;
@@ -16,13 +16,13 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// Time for which connections end in order when the program does.
+/// Maximum time for connections to end regularly after the command.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// The state of a connection or of a relay at its end.
+/// Result of a connection or of a relay.
 pub type Ending = Result<(), Error>;
 
-/// The stack of a command.
+/// The running stack of a command.
 pub struct Session {
     stack: Stack,
     protocol: Protocol,
@@ -35,11 +35,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// Starts the stack of these arguments; `end` is the end of writing of associations.
+    /// Starts the stack for these arguments. `end` determines how an association marks the end of its data.
     ///
     /// # Errors
     ///
-    /// If a setting is wrong or the machine refuses the network; one sentence.
+    /// One sentence, if a setting is wrong or the machine refuses to create the network.
     pub fn start(arguments: &Arguments, end: WriteEnd) -> Result<Arc<Self>, Error> {
         let protocol = setup::protocol(arguments)?;
         let network = setup::network(arguments)?;
@@ -52,7 +52,7 @@ impl Session {
         tokio::spawn(async move {
             tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} }
             tell.send_replace(true);
-            // The task keeps the sender until the program ends.
+            // The task never ends, so the sender of signals exists as long as the program.
             std::future::pending::<()>().await;
         });
         let (whole, partial) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -73,7 +73,7 @@ impl Session {
     /// Waits for SIGINT or SIGTERM.
     pub async fn interrupted(&self) {
         let mut interrupted = self.interrupted.clone();
-        // The sender lives as long as the program.
+        // Ignore errors: there are none, because the sender exists as long as the program.
         let _ = interrupted.wait_for(|is_interrupted| *is_interrupted).await;
     }
 
@@ -81,7 +81,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Error::Interrupted`] after a signal.
+    /// [`Error::Interrupted`] if a signal arrives first.
     pub async fn unless_interrupted<T>(&self, task: impl Future<Output = T>) -> Result<T, Error> {
         tokio::select! {
             () = self.interrupted() => Err(Error::Interrupted),
@@ -121,7 +121,7 @@ impl Session {
         Ok(listener)
     }
 
-    /// Waits for a peer.
+    /// Waits for a connection from a peer.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Session {
         Ok(channel)
     }
 
-    /// Reports the end of a connection, which is aborted unless it ended in order.
+    /// Reports the end of a connection. Aborts the connection if it did not end regularly.
     pub async fn note_end(&self, channel: &Channel, ending: &Ending) {
         let state = match ending {
             Ok(()) => "whole".to_owned(),
@@ -168,7 +168,7 @@ impl Session {
         let _ = self.stack.stop(Stop::Abort).await;
     }
 
-    /// Stops the stack: the exit status, by whether everything was delivered.
+    /// Stops the stack; returns the exit status, which depends on whether all data was delivered.
     ///
     /// # Errors
     ///

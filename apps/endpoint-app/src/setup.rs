@@ -1,4 +1,4 @@
-//! Devices and protocol of the arguments.
+//! Creates the protocol and the network devices that the arguments request.
 
 use crate::arguments::Arguments;
 use crate::error::Error;
@@ -7,11 +7,11 @@ use anabranch_net::{DevicesError, Network};
 use anabranch_settings::protocol::Protocol as Settings;
 use anabranch_wire::sctp::encapsulation::Ports;
 
-/// The protocol with its settings.
+/// Creates the protocol with its settings.
 ///
 /// # Errors
 ///
-/// If a key or its value is wrong; one sentence.
+/// One sentence, if a key or its value is wrong.
 pub fn protocol(arguments: &Arguments) -> Result<Protocol, Error> {
     let mut settings = Settings::new(arguments.protocol);
     for (key, value) in &arguments.settings {
@@ -28,11 +28,11 @@ pub fn protocol(arguments: &Arguments) -> Result<Protocol, Error> {
     Ok(settings.into())
 }
 
-/// Creates the devices, and the capture if there is one.
+/// Creates the network devices, and the capture file if one is requested.
 ///
 /// # Errors
 ///
-/// If the machine refuses one of them; one sentence.
+/// One sentence, if the machine refuses one of them.
 pub fn network(arguments: &Arguments) -> Result<Network, Error> {
     arguments.devices.open().map_err(|error| match error {
         DevicesError::Capture(file, error) => Error::Input(format!("--pcap {}: {error}", file.display())),

@@ -1,4 +1,4 @@
-//! The live table of paths in the terminal.
+//! The table of paths that is refreshed in the terminal.
 
 use anabranch_host::ConnectionId;
 use anabranch_net::ConnectionReport;
@@ -6,27 +6,28 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Maximum number of paths in the table.
+/// Maximum number of paths that the table shows.
 const MAX_ROWS: usize = 20;
 
-/// Bytes of a path that were sent and received, by connection and path.
+/// Bytes sent and received on each path, by connection and path.
 type Totals = BTreeMap<(ConnectionId, String), (u64, u64)>;
 
-/// A table that is drawn over the previous one.
+/// A table that replaces the previous one on the screen.
 #[derive(Default)]
 pub struct Table {
-    /// Lines of the previous table.
+    /// Number of lines of the previous table.
     lines: usize,
     totals: Totals,
 }
 
 impl Table {
-    /// The text of the table, after the control sequences that remove the previous one. Rates are those since the
-    /// previous call, `interval` ago.
+    /// Returns the text of the table, after the control sequences that erase the previous table. Rates cover the
+    /// `interval` since the previous call.
     pub fn draw(&mut self, connections: &[ConnectionReport], interval: Duration) -> String {
         let mut text = String::new();
         if self.lines > 0 {
-            // Moves up and clears the rest. Writing to a String succeeds, here and below.
+            // Moves the cursor up and erases the screen below it. Ignore the results, here and below: writing to a
+            // String succeeds.
             let _ = write!(text, "\x1b[{}A\x1b[J", self.lines);
         }
         let rows = self.rows(connections, interval);

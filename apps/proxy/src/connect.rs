@@ -1,4 +1,5 @@
-//! Connects to one of several addresses of a host. The next address is tried while an earlier one does not answer (RFC 8305).
+//! Connects to one of several addresses of a host. While one address does not answer, the next one is tried in parallel
+//! (RFC 8305).
 
 use super::sockopt;
 use super::stream::{StreamOptions, Transport, open, prepare};
@@ -17,18 +18,18 @@ pub const HEAD_START: Duration = Duration::from_millis(250);
 /// Maximum number of address pairs that are tried for one connection.
 pub const MAX_ATTEMPTS: usize = 8;
 
-/// Maximum receive window towards a server, bytes. It limits the buffered data of a server while the client is slow; without
-/// the limit, up to 35 MB were measured.
+/// Maximum receive window of a connection to a server, bytes. While the client is slow, the window limits the server's
+/// data in the kernel's buffers; without the limit, up to 35 MB were measured.
 const MAX_WINDOW_BYTES: u32 = 4 << 20;
 
 /// A remote address, and the local address to connect from (`None`: the kernel chooses).
 pub type Pair = (SocketAddr, Option<IpAddr>);
 
-/// Connects to the first address that answers. If `from` is not empty, each of its local addresses is tried. Addresses of
-/// `later` are added when the look-up has returned them.
+/// Connects to the first address that answers. If `from` is not empty, connects from each of these local addresses.
+/// `later` is a look-up that is still running; its addresses are added when it ends.
 ///
 /// # Errors
-/// The error of the last attempt that failed, or that there is no address.
+/// The error of the last attempt that failed, or an error that the host has no address.
 pub async fn connect(
     addresses: &[SocketAddr],
     later: impl Future<Output = Vec<SocketAddr>>,
@@ -39,10 +40,11 @@ pub async fn connect(
     attempt_in_order(pairs(addresses, from), later, options).await
 }
 
-/// Connects to one of several address pairs. Attempts start one after another, [`HEAD_START`] apart.
+/// Connects to one of several address pairs. Each attempt starts [`HEAD_START`] after the previous one, or when that
+/// one fails.
 ///
 /// # Errors
-/// The error of the last attempt that failed, or that there is no address.
+/// The error of the last attempt that failed, or an error that the host has no address.
 pub async fn attempt_in_order(
     pairs: Vec<Pair>,
     later: impl Future<Output = Vec<Pair>>,
@@ -87,7 +89,8 @@ impl Candidates {
         Self { left: pairs.into(), due_at: Instant::now(), tried: 0 }
     }
 
-    /// Removes and returns the next pair, if its time has come or no other attempt is running.
+    /// Removes and returns the next pair, if the delay since the previous attempt has passed, or if no attempt is
+    /// running (`is_idle`).
     pub fn next_due(&mut self, is_idle: bool) -> Option<Pair> {
         if !(self.has_more() && (is_idle || Instant::now() >= self.due_at)) {
             return None;
@@ -107,7 +110,7 @@ impl Candidates {
         self.due_at = Instant::now();
     }
 
-    /// Inserts further pairs, alternating with the remaining ones.
+    /// Inserts further pairs: new and remaining pairs alternate.
     pub fn add(&mut self, more: Vec<Pair>) {
         let mut old = std::mem::take(&mut self.left);
         for pair in more {
@@ -117,18 +120,18 @@ impl Candidates {
         self.left.append(&mut old);
     }
 
-    /// Time at which the next attempt may start.
+    /// Returns the time at which the next attempt may start.
     pub const fn due_at(&self) -> Instant {
         self.due_at
     }
 
-    /// True if another pair may be tried.
+    /// True if another pair may be tried: one is left, and fewer than [`MAX_ATTEMPTS`] have been tried.
     pub fn has_more(&self) -> bool {
         self.tried < MAX_ATTEMPTS && !self.left.is_empty()
     }
 }
 
-/// Connection attempts that run concurrently. Dropping this value cancels all.
+/// Connection attempts that run concurrently. Dropping this value cancels all of them.
 pub struct Attempts<'a, T>(Vec<Pin<Box<dyn Future<Output = T> + Send + 'a>>>);
 
 impl<'a, T> Attempts<'a, T> {
@@ -147,7 +150,7 @@ impl<'a, T> Attempts<'a, T> {
         self.0.is_empty()
     }
 
-    /// Removes the first attempt that ends and returns its output. Cancel-safe.
+    /// Waits until an attempt ends, removes it and returns its output. Cancel-safe.
     pub async fn next_ended(&mut self) -> T {
         core::future::poll_fn(|context| {
             for number in 0..self.0.len() {
@@ -162,7 +165,8 @@ impl<'a, T> Attempts<'a, T> {
     }
 }
 
-/// All address pairs in the order of attempts: every local address with a remote address, before the next remote address.
+/// Lists all address pairs in the order of attempts: each local address with the first remote address, then each with
+/// the second, and so on.
 pub fn pairs(addresses: &[SocketAddr], from: &[IpAddr]) -> Vec<Pair> {
     let pairs_of = |to: SocketAddr| {
         let family = from.iter().filter(move |from| from.is_ipv4() == to.is_ipv4());
@@ -191,12 +195,12 @@ fn alternate(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     ordered
 }
 
-/// Converts an IPv4-mapped IPv6 address to its IPv4 address (RFC 4291 §2.5.5.2). It must be reached with an IPv4 socket,
+/// Converts an IPv4-mapped IPv6 address to its IPv4 address (RFC 4291 §2.5.5.2). Only an IPv4 socket can reach it,
 /// because the IPv6 sockets of this program have `IPV6_V6ONLY`.
 const fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
-        // Keeps the scope of a link-local address.
+        // The unchanged address keeps the scope of a link-local address.
         IpAddr::V6(_) => address,
     }
 }
@@ -204,7 +208,7 @@ const fn canonical(address: SocketAddr) -> SocketAddr {
 /// Connects from a local address to a remote address.
 ///
 /// # Errors
-/// If the kernel refuses, or the remote host does.
+/// If the kernel or the remote host refuses the connection.
 pub async fn connect_to(
     address: SocketAddr,
     from: Option<IpAddr>,

@@ -1,4 +1,5 @@
-//! Open connections by site. At the limit of connections, a connection of the site with the most connections is evicted.
+//! Open connections by site. At the limit of connections, one connection of the site with the most connections is
+//! closed.
 
 use super::network::Network;
 use core::net::IpAddr;
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 /// Prefix lengths of a site: /24 for IPv4, /48 for IPv6 (RFC 6177).
 const SITE_BITS: [u8; 2] = [24, 48];
 
-/// Progress of a client.
+/// Stage of a client's connection, from which depends whether it may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// The request is incomplete.
@@ -47,14 +48,14 @@ pub struct ConnectionEntry {
     evicted: Arc<Notify>,
 }
 
-/// The network that counts as one site for the limits.
+/// Returns the network of an address that counts as one site.
 fn site(address: IpAddr) -> Network {
     let address = address.to_canonical();
     Network::of(address, SITE_BITS[usize::from(address.is_ipv6())])
 }
 
 impl ConnectionTable {
-    /// Adds a connection from an address, whose request is incomplete.
+    /// Adds a connection from an address. The client has not yet completed its request.
     pub fn add(&self, address: IpAddr) -> ConnectionEntry {
         let evicted = Arc::new(Notify::new());
         let connection =
@@ -67,13 +68,14 @@ impl ConnectionTable {
         ConnectionEntry { connections: self.clone(), number, evicted }
     }
 
-    /// Closes a connection to make room for a client at `address`; false if there is none to close. First choice: the oldest
-    /// connection without a complete request, of the site with the most. Second choice: the oldest connection without a login,
-    /// of the site with the most, if that site has at least two more than the client's site.
+    /// Closes a connection to make room for a client at `address`; returns false if no connection may be closed. First
+    /// choice: among connections with an incomplete request, the oldest of the site that has the most of them. Second
+    /// choice: among connections without a login, the oldest of the site that has the most of them, if that site has at
+    /// least two more than the client's site.
     pub fn evict_one_for(&self, address: IpAddr) -> bool {
         let mut table = self.lock();
-        let own_count = table.by_site.get(&(Stage::Served, site(address))).map_or(0, BTreeSet::len);
-        let served = || table.largest(Stage::Served).filter(|(count, _)| *count > own_count + 1);
+        let count_of_client = table.by_site.get(&(Stage::Served, site(address))).map_or(0, BTreeSet::len);
+        let served = || table.largest(Stage::Served).filter(|(count, _)| *count > count_of_client + 1);
         let Some((_, victim)) = table.largest(Stage::Handshake).or_else(served) else { return false };
         if let Some(connection) = table.remove(victim) {
             connection.evicted.notify_one();
@@ -104,7 +106,8 @@ impl Connections {
         Some(connection)
     }
 
-    /// Among the connections at this stage: the count of the site with the most, and the number of its oldest connection.
+    /// Returns, among the connections at this stage, the count of the site with the most, and the number of the oldest
+    /// connection of this site.
     fn largest(&self, stage: Stage) -> Option<(usize, u64)> {
         let sites = self.by_site.iter().filter(|((of, _), _)| *of == stage);
         let counted = sites.filter_map(|(_, numbers)| Some((numbers.len(), Reverse(*numbers.first()?))));

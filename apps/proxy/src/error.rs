@@ -1,4 +1,4 @@
-//! Errors, each with its remedy.
+//! Errors of the program. The text of an error contains its remedy.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! `getaddrinfo(3)` for one address family. The standard library queries both families together, and returns only after both
-//! answers.
+//! `getaddrinfo(3)` for one address family. The standard library queries both families together, and returns only when
+//! both answers have arrived.
 
 #![expect(unsafe_code, reason = "getaddrinfo(3) and its list of results")]
 
@@ -8,7 +8,7 @@ use socket2::SockAddr;
 use std::ffi::{CStr, CString};
 use std::io::{self, ErrorKind};
 
-/// An address family, and so a type of DNS record.
+/// An address family, which determines the type of DNS record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4, A records.
@@ -17,7 +17,7 @@ pub enum Family {
     V6,
 }
 
-/// The addresses of a host in one family. Blocks until the system's resolver has an answer.
+/// Looks up the addresses of a host in one family. Blocks until the system's resolver has answered.
 ///
 /// # Errors
 /// `HostUnreachable` with the resolver's reason if there is no address.
@@ -40,7 +40,7 @@ pub fn look_up(name: &str, port: u16, family: Family) -> io::Result<Vec<SocketAd
     }
     let (mut addresses, mut entry) = (Vec::new(), first);
     while !entry.is_null() {
-        // SAFETY: entries of the list are valid until it is freed.
+        // SAFETY: `freeaddrinfo` below frees the entries; until then they are valid.
         let info = unsafe { &*entry };
         addresses.extend(address(info, port));
         entry = info.ai_next;

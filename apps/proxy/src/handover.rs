@@ -19,9 +19,9 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Environment variable that marks the standard input of the new process as this socket.
+/// Environment variable of the new process: if it is set, the standard input is the socket described above.
 const VARIABLE: &str = "ANABRANCH_PROXY_HANDOVER";
-/// Bytes of the messages: a socket is attached, all sockets have been sent, the new process is ready.
+/// Bytes of the messages: a listening socket is attached; all sockets have been sent; the new process is ready.
 const SOCKET: u8 = b'S';
 const ALL: u8 = b'A';
 const READY: u8 = b'R';
@@ -41,7 +41,7 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// Receives the sockets of the earlier process; `None` if this process replaces none.
+    /// Receives the sockets of the earlier process; returns `None` if this process replaces no other.
     ///
     /// # Errors
     /// If the transfer fails.
@@ -93,7 +93,7 @@ fn receive_all(channel: &UnixStream) -> io::Result<Vec<Socket>> {
 ///
 /// # Errors
 ///
-/// If the new process does not start. The old process then still has its listeners.
+/// If the new process does not start. The old process then keeps its listeners.
 pub async fn start_successor(sockets: Vec<OwnedFd>) -> io::Result<u32> {
     let passing = move || {
         let mut arguments = std::env::args_os();
@@ -104,16 +104,16 @@ pub async fn start_successor(sockets: Vec<OwnedFd>) -> io::Result<u32> {
 }
 
 fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io::Result<u32> {
-    let (own_end, child_end) = UnixStream::pair()?;
-    own_end.set_read_timeout(Some(START_TIMEOUT))?;
-    own_end.set_write_timeout(Some(START_TIMEOUT))?;
+    let (parent_end, child_end) = UnixStream::pair()?;
+    parent_end.set_read_timeout(Some(START_TIMEOUT))?;
+    parent_end.set_write_timeout(Some(START_TIMEOUT))?;
     let mut command = Command::new(program);
     command.args(arguments).env(VARIABLE, "1").stdin(Stdio::from(OwnedFd::from(child_end)));
     let mut child = command.spawn()?;
-    // Closes the child's end in this process, so that reading fails if the child ends.
+    // This process closes its copy of the child's end, so that reading fails when the child ends.
     drop(command);
     let started =
-        send_all(&own_end, sockets).and_then(|()| await_ready(own_end)).map_err(describe_start_error);
+        send_all(&parent_end, sockets).and_then(|()| await_ready(parent_end)).map_err(describe_start_error);
     if started.is_err() {
         // Ignore errors: the process may already have ended.
         drop(child.kill());
@@ -139,7 +139,7 @@ fn await_ready(mut channel: UnixStream) -> io::Result<()> {
     channel.read_exact(&mut byte)
 }
 
-/// Describes the error of a start. A process may end before it has read its sockets.
+/// Describes the error of a start: a broken channel means that the new process ended before it had read its sockets.
 fn describe_start_error(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {

@@ -1,7 +1,7 @@
 //! Checks that a process may configure the network, and that it is the only instance in its network namespace.
 //!
-//! The lock is a file in a folder that only its owner can write. A name that any user can take, such as an abstract socket,
-//! would let any user prevent the program from starting.
+//! The lock is a file in a folder that only its owner can write. An abstract socket would be no lock: any user could
+//! bind its name, and so prevent the program from starting.
 
 use super::error::Error;
 use rustix::fs::{FlockOperation, flock};
@@ -14,11 +14,12 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Parent of the lock folders; systemd creates the folder of a unit there (`RuntimeDirectory`).
+/// Parent of the folders with locks. For a unit with `RuntimeDirectory`, systemd creates the folder.
 const RUN: &str = "/run";
 
-/// Maximum number of attempts to lock the file, and their interval. Another process may briefly lock or remove it.
+/// Maximum number of attempts to lock the file. Another process may lock or remove the file for a moment.
 const MAX_ATTEMPTS: u32 = 10;
+/// Time between two attempts.
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Lock of the only instance in a network namespace, held until it is dropped.
@@ -55,18 +56,19 @@ impl InstanceLock {
             let path = lock_path(folder)?;
             let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
             let file = match opened {
-                // The holder removed the folder.
+                // The process that held the lock has removed the folder since.
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 opened => opened?,
             };
             if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
-                // Another process that checks the lock may hold it for a moment.
+                // A process that only checks whether the file is locked holds the lock for a moment.
                 std::thread::sleep(ATTEMPT_INTERVAL);
                 continue;
             }
-            // The lock is valid only if the locked file still has its name.
+            // The lock counts only if the locked file is still the one at this path: the previous holder may have
+            // removed it.
             if std::fs::metadata(&path)
-                .is_ok_and(|now| file.metadata().is_ok_and(|own| own.ino() == now.ino()))
+                .is_ok_and(|now| file.metadata().is_ok_and(|locked| locked.ino() == now.ino()))
             {
                 return Ok(Self { _file: file, path });
             }
@@ -77,13 +79,13 @@ impl InstanceLock {
 
 impl Drop for InstanceLock {
     fn drop(&mut self) {
-        // The folder remains if systemd owns it, or if it contains locks of other namespaces.
+        // Removing the folder fails if systemd owns it, or if it contains locks of other namespaces; then it remains.
         drop(std::fs::remove_file(&self.path));
         drop(self.path.parent().map(std::fs::remove_dir));
     }
 }
 
-/// Creates a folder that only its owner can enter.
+/// Creates a folder that only its owner can enter, or checks the owner of an existing one.
 fn create_private_folder(folder: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -99,14 +101,14 @@ fn create_private_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The lock file of this network namespace.
+/// Returns the path of the lock file for this network namespace.
 fn lock_path(folder: &Path) -> io::Result<PathBuf> {
     let namespace = std::fs::metadata("/proc/thread-self/ns/net")?.ino();
     Ok(folder.join(format!("{namespace}.lock")))
 }
 
-/// True if an instance with this lock runs in the network namespace. For a user who cannot enter the folder, its existence is
-/// enough, because the folder exists while an instance runs.
+/// True if an instance with this lock runs in the network namespace. A user who may not read the folder can only see
+/// that it exists; since the folder exists only while an instance runs, this counts as running.
 pub fn runs(name: &str) -> bool {
     is_locked(&Path::new(RUN).join(name))
 }
@@ -142,14 +144,14 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("anabranch-lock-{}", std::process::id()));
         DirBuilder::new().mode(0o755).create(&folder).expect("the folder is new");
         assert!(!is_locked(&folder));
-        let first = InstanceLock::acquire_in(&folder, "router").expect("none runs");
+        let first = InstanceLock::acquire_in(&folder, "router").expect("no instance runs");
         let mode = |path: &Path| std::fs::metadata(path).expect("it exists").mode() & 0o777;
         assert_eq!((mode(&folder), mode(&first.path)), (0o700, 0o600));
         assert!(is_locked(&folder));
-        let second = InstanceLock::acquire_in(&folder, "router").expect_err("one runs");
+        let second = InstanceLock::acquire_in(&folder, "router").expect_err("an instance runs");
         assert_eq!(second.to_string(), "another router already runs in this network namespace");
         drop(first);
         assert!(!folder.exists() && !is_locked(&folder));
-        drop(InstanceLock::acquire_in(&folder, "router").expect("none runs any more"));
+        drop(InstanceLock::acquire_in(&folder, "router").expect("no instance runs any more"));
     }
 }

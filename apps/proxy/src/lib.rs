@@ -1,8 +1,9 @@
-//! Multipath TCP for hosts without it: the proxies of the program `anabranch-proxy`, for an unmodified Linux kernel.
+//! The proxies of the program `anabranch-proxy`: they give Multipath TCP to hosts that do not support it, on an
+//! unmodified Linux kernel.
 //!
 //! Start with [`config::Config`], the settings; [`run`], which runs services; and the services [`socks`], [`reverse`],
-//! [`convert`] and [`router`]. [`uplinks`] maintains rules, routes and endpoints of a machine's links, [`check`] finds out why
-//! only one link is used, and [`watch`] shows the traffic.
+//! [`convert`] and [`router`]. [`uplinks`] maintains rules, routes and endpoints of a machine's links, [`check`] finds
+//! out why only one link is used, and [`watch`] shows the traffic.
 #![cfg(target_os = "linux")]
 
 pub mod check;

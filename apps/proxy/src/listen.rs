@@ -10,10 +10,12 @@ use std::io;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
-/// Maximum number of connections that wait to be accepted. The kernel lowers it to `net.core.somaxconn`.
+/// Maximum number of connections that wait to be accepted (backlog). The kernel uses `net.core.somaxconn` if that is
+/// lower.
 const BACKLOG: i32 = 4096;
 
-/// Listens on an address. If an earlier process handed over a socket for it, this socket is used.
+/// Listens on an address. Uses the listening socket for this address that an earlier process has handed over, if there
+/// is one.
 ///
 /// # Errors
 /// If the address is not local or already in use, or the process lacks the permission.
@@ -36,7 +38,7 @@ pub fn listen(
         .map_err(|error| Error::Refused(format!("cannot listen on {address}: {error}")))
 }
 
-/// Removes the socket that listens on the address from the inherited ones; port 0 matches any port.
+/// Removes and returns the inherited socket that listens on the address. Port 0 stands for any port.
 fn take_inherited(sockets: &mut Vec<Socket>, address: SocketAddr, transport: Transport) -> Option<Socket> {
     let fits = |socket: &Socket| {
         let bound = socket.local_addr().ok().and_then(|bound| bound.as_socket());
@@ -49,15 +51,15 @@ fn take_inherited(sockets: &mut Vec<Socket>, address: SocketAddr, transport: Tra
     Some(sockets.remove(found))
 }
 
-/// Listens on a loopback address for connections to any address, which the kernel redirects to it (TPROXY). The local address
-/// of an accepted connection is the client's target.
+/// Listens on a loopback address and accepts connections to any address, which the kernel redirects to this socket
+/// (TPROXY). The local address of an accepted connection is the address to which the client connected.
 ///
 /// # Errors
-/// As [`listen`], or if the process lacks the capability `CAP_NET_ADMIN`.
+/// The errors of [`listen`], or that the process lacks the capability `CAP_NET_ADMIN`.
 pub fn intercept(address: SocketAddr) -> Result<TcpListener, Error> {
     let refused = |error| Error::Refused(format!("cannot intercept connections at {address}: {error}"));
     let listener = listen(address, Transport::Tcp, None)?;
-    // The option may be set after bind, because the kernel reads it when a connection arrives.
+    // The kernel reads this option when a connection arrives, so it may be set after `bind`.
     let socket = SockRef::from(&listener);
     if address.is_ipv4() {
         socket.set_ip_transparent_v4(true)

@@ -1,4 +1,5 @@
-//! The log: lines on standard error, to which systemd adds the time. Lines that cannot be written (full disk) are lost.
+//! The log: lines on standard error, to which systemd adds the time. A line that cannot be written, as on a full disk,
+//! is lost.
 
 use std::fmt::Arguments;
 use std::io::Write;
@@ -11,8 +12,8 @@ pub fn log_line(line: Arguments<'_>) {
     drop(writeln!(std::io::stderr().lock(), "{}", printable(&line.to_string())));
 }
 
-/// Escapes control characters, line ends, and characters that change the direction of text. Some lines contain names from
-/// requests of unknown clients.
+/// Escapes control characters, line ends, and characters that change the direction of text. Clients choose some names
+/// in log lines, so such characters could disguise a line.
 pub fn printable(line: &str) -> String {
     let mut escaped = String::with_capacity(line.len());
     for letter in line.chars() {
@@ -27,11 +28,12 @@ pub fn printable(line: &str) -> String {
 /// Minimum interval between two lines of one kind.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Rate limit for one kind of log lines that clients can cause: one line in ten seconds, with the number of suppressed lines.
+/// Rate limit for one kind of log lines that clients can cause: one line in ten seconds, which also contains the number
+/// of lines suppressed before it.
 pub struct RateLimited(Mutex<Option<(Instant, u64)>>);
 
 impl RateLimited {
-    /// A state in which no line has been written yet.
+    /// Creates the rate limit; the first line is written.
     pub const fn new() -> Self {
         Self(Mutex::new(None))
     }

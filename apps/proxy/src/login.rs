@@ -12,8 +12,8 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
-/// Users of a proxy. Passwords are compared as HMACs under a random key of this process, in constant time, so the time reveals
-/// nothing about a partly correct password.
+/// Users of a proxy. To compare passwords, HMACs under a random key of this process are compared in constant time, so
+/// the time of a check reveals nothing about a partly correct password.
 pub struct Logins {
     key: [u8; 32],
     users: Vec<(User, [u8; 32])>,
@@ -42,13 +42,13 @@ pub enum LoginResult {
     ClockDiffers(i64),
     /// The proof was made for another proxy, or before this process started. The client must make a new proof for this epoch.
     OtherEpoch(Epoch),
-    /// The memory for used proofs is full.
+    /// Too many proofs are stored as used, so no further proof can be accepted.
     MemoryFull,
-    /// Too many recent failures from this source: the delay exceeds the deadline.
+    /// Too many recent failures of this source: the delay of this attempt would exceed its deadline.
     TooManyFailures,
 }
 
-/// Text for the log, after the client's address.
+/// Writes the result for the log, after the client's address.
 impl fmt::Display for LoginResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -69,7 +69,7 @@ impl fmt::Display for LoginResult {
 }
 
 impl Logins {
-    /// Creates the table of these users.
+    /// Creates the table of users.
     ///
     /// # Errors
     /// If the system's random generator fails.
@@ -85,14 +85,14 @@ impl Logins {
         Ok(logins)
     }
 
-    /// Random bytes that identify this start of the proxy.
+    /// Returns the random bytes that identify this start of the proxy.
     pub const fn epoch(&self) -> Epoch {
         self.epoch
     }
 
-    /// Checks a login from an address. The check is delayed after earlier failures.
+    /// Checks the credentials of a client at the address `from`. After earlier failures, the check is delayed.
     pub async fn attempt(&self, from: IpAddr, credentials: &Credentials, deadline: Instant) -> LoginResult {
-        // The answer to a proof with an old epoch needs no delay: it reveals nothing about passwords.
+        // A proof with an old epoch is answered without delay, because the answer reveals nothing about passwords.
         if let Credentials::Proof(proof, _) = credentials
             && proof.epoch != self.epoch
         {
@@ -103,7 +103,8 @@ impl Logins {
         let Some(scheduled) = lock(&self.penalties).schedule_attempt(from, user, now, deadline) else {
             return LoginResult::TooManyFailures;
         };
-        // A sleep until `now` would last until the next millisecond. Until then, many attempts would all count as the first.
+        // A sleep until `now` would last until the next millisecond; all attempts until then would be scheduled as the
+        // first one.
         if scheduled.at > now {
             tokio::time::sleep_until(scheduled.at).await;
         }
@@ -131,7 +132,7 @@ impl Logins {
         }
     }
 
-    /// Compares with all users, so that the time does not reveal which names exist.
+    /// Compares name and password with those of all users, so that the time does not reveal which names exist.
     fn password_matches(&self, name: &[u8], password: &[u8]) -> bool {
         let given = self.code(name, password);
         self.users.iter().filter(|(_, code)| given.clone().verify_slice(code).is_ok()).count() > 0
@@ -157,12 +158,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The present time in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub fn now_s() -> u64 {
     clock_gettime(ClockId::Realtime).tv_sec.cast_unsigned()
 }
 
-/// Makes a proof of a user's password with the present time, for a proxy's epoch and an encoded request.
+/// Makes a proof of a user's password with the current time, for a proxy's epoch and an encoded request.
 ///
 /// # Errors
 /// If the system's random generator fails.
@@ -204,7 +205,7 @@ mod tests {
             attempt("alice", "guess").await;
             attempt_from(2, "alice", "guess").await;
         }
-        // At an address where alice has logged in, failed logins of others do not lock her out.
+        // Others' failed logins do not lock alice out at an address from which she has logged in.
         assert_eq!(attempt("alice", "secret").await, LoginResult::Accepted);
         assert_eq!(attempt_from(2, "alice", "secret").await, LoginResult::TooManyFailures);
     }

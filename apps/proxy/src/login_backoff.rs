@@ -1,6 +1,6 @@
-//! Delays login attempts after failures, to slow down password guessing. Attempts from one address run one after another, with
-//! increasing delays. Failures from all addresses together are limited, too. A user who has recently logged in from an address
-//! is not delayed by failures of other users at this address.
+//! Delays login attempts after failures, to slow down password guessing. Attempts from one address run one after
+//! another, with increasing delays. A second limit applies to the failures from all addresses together. A user who has
+//! recently logged in from an address is not delayed by failures of other users at this address.
 
 use super::network::Network;
 use core::net::IpAddr;
@@ -12,9 +12,9 @@ use tokio::time::Instant;
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 /// Maximum delay between two attempts.
 const MAX_DELAY: Duration = Duration::from_secs(30);
-/// Time after the last failure at which the counts of an address are reset.
+/// The failure counts of an address are reset at this time after its last failure.
 const FAILURE_LIFETIME: Duration = Duration::from_secs(600);
-/// Maximum number of stored sources. Beyond it, the source with the earliest next attempt is removed.
+/// Maximum number of stored sources. When it is exceeded, the source with the earliest next attempt is removed.
 const MAX_SOURCES: usize = 4096;
 /// Prefix length of a site's IPv6 network (RFC 6177), and the number of its /64 networks with failures from which the whole
 /// site is delayed. A site has 65,536 /64 networks.
@@ -25,7 +25,8 @@ const MAX_FREE: u32 = 100;
 const FREE_INTERVAL: Duration = Duration::from_millis(100);
 /// Time after a successful login during which the user is known at this source.
 const KNOWN_TIME: Duration = Duration::from_secs(3600);
-/// Maximum number of stored pairs of user and source. Beyond it, the pair with the oldest successful login is removed.
+/// Maximum number of stored pairs of user and source. When it is exceeded, the pair with the oldest successful login is
+/// removed.
 const MAX_KNOWN: usize = 4096;
 /// Maximum delay between two attempts of a known user.
 const MAX_KNOWN_DELAY: Duration = Duration::from_secs(1);
@@ -76,7 +77,7 @@ struct Known {
 pub struct ScheduledAttempt {
     /// Earliest time of the attempt.
     pub at: Instant,
-    /// True if the attempt counts as a failure of all sources until it succeeds.
+    /// True if the attempt is counted as a failure in the limit for all sources until it succeeds.
     is_counted: bool,
 }
 
@@ -84,7 +85,7 @@ pub struct ScheduledAttempt {
 #[derive(Default)]
 pub struct Penalties {
     known: BTreeMap<(Network, Vec<u8>), Known>,
-    /// Time at which the budget of all sources is full again. Each counted attempt moves it by [`FREE_INTERVAL`].
+    /// Time at which the limit for all sources is full again. Each counted attempt moves it by [`FREE_INTERVAL`].
     budget_full_at: Option<Instant>,
     sources: BTreeMap<Network, Source>,
     /// Earliest time of the next attempt, for sites with failures from many sources.
@@ -92,8 +93,8 @@ pub struct Penalties {
 }
 
 impl Penalties {
-    /// Schedules an attempt of a user from an address; `None` if it could not start before `deadline`. Concurrent attempts are
-    /// scheduled one after another, before their results are known.
+    /// Schedules an attempt of a user from an address; `None` if it could not start before `deadline`. Concurrent
+    /// attempts are scheduled one after another, before their results are known.
     pub fn schedule_attempt(
         &mut self,
         address: IpAddr,
@@ -133,14 +134,14 @@ impl Penalties {
         Some(ScheduledAttempt { at: scheduled, is_counted: true })
     }
 
-    /// The attempt did not fail, so it no longer counts as a failure of all sources.
+    /// Ends an attempt that did not fail: it no longer counts as a failure in the limit for all sources.
     pub fn release(&mut self, scheduled: ScheduledAttempt) {
         if scheduled.is_counted {
             self.budget_full_at = self.budget_full_at.and_then(|total| total.checked_sub(FREE_INTERVAL));
         }
     }
 
-    /// The site of an address and its delay level, if many of the site's sources have failures.
+    /// Returns the site of an address and its delay level, if many of the site's sources have failures.
     fn guessing_site(&self, address: IpAddr, now: Instant) -> Option<(Network, u32)> {
         let address = address.to_canonical();
         let site = Some(Network::of(address, SITE_BITS)).filter(|_| address.is_ipv6())?;
@@ -222,7 +223,7 @@ mod tests {
     const USER: &[u8] = b"alice";
     const HERE: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(192, 0, 2, 1));
 
-    /// Scheduled time of an attempt with a late deadline.
+    /// Schedules an attempt with a late deadline, and returns its time.
     fn attempt_time_of(penalties: &mut Penalties, user: &[u8], address: IpAddr, now: Instant) -> Instant {
         penalties.schedule_attempt(address, user, now, now + 2 * MAX_DELAY).expect("there is time").at
     }
@@ -277,8 +278,9 @@ mod tests {
         // Successful logins do not count.
         let mut penalties = Penalties::default();
         for number in 0..3000 {
-            let scheduled =
-                penalties.schedule_attempt(source(number), USER, now, deadline).expect("it is the first");
+            let scheduled = penalties
+                .schedule_attempt(source(number), USER, now, deadline)
+                .expect("the first attempt is scheduled");
             assert_eq!(scheduled.at, now);
             penalties.release(scheduled);
         }

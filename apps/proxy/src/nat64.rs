@@ -6,10 +6,11 @@ use serde::Deserialize;
 
 /// Valid prefix lengths, bits.
 const LENGTHS: [u8; 6] = [32, 40, 48, 56, 64, 96];
-/// Number of bits after bit 71. Bits 64 to 71 are zero and not part of the IPv4 address, except with a prefix of 96 bits.
+/// Number of bits after bit 71. Bits 64 to 71 are zero; they are no part of the IPv4 address unless the prefix has 96
+/// bits.
 const BITS_BELOW_OCTET: u32 = 56;
 
-/// A prefix of a NAT64 gateway, such as `2001:db8:64::/96`.
+/// An IPv6 prefix that a NAT64 gateway translates, such as `2001:db8:64::/96`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Nat64(Network);
@@ -19,7 +20,8 @@ impl Nat64 {
     pub const WELL_KNOWN: Self =
         Self(Network::of(IpAddr::V6(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0)), 96));
 
-    /// The IPv4 address to which the gateway translates an IPv6 address with this prefix.
+    /// Returns the IPv4 address to which the gateway translates an IPv6 address; `None` if the address does not have
+    /// the prefix.
     pub fn inner(self, address: IpAddr) -> Option<IpAddr> {
         let IpAddr::V6(v6) = address else { return None };
         if !self.0.contains(address) {
@@ -59,7 +61,7 @@ mod tests {
         Nat64::try_from(text.to_owned())
     }
 
-    /// The table of RFC 6052 §2.4.
+    /// The addresses are from the table of RFC 6052 §2.4.
     #[test]
     fn addresses_are_found_behind_each_length() {
         for (network, address) in [

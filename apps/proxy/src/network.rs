@@ -14,7 +14,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// The network of an address with this prefix length; larger values mean the full length.
+    /// Returns the network that contains an address, with this prefix length. A length beyond the maximum counts as the
+    /// maximum.
     pub const fn of(address: IpAddr, bits: u8) -> Self {
         match address {
             IpAddr::V4(v4) => {
@@ -30,12 +31,12 @@ impl Network {
         }
     }
 
-    /// First address of the network.
+    /// Returns the first address of the network.
     pub const fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Prefix length, bits.
+    /// Returns the prefix length in bits.
     pub const fn bits(&self) -> u8 {
         self.bits
     }
@@ -50,7 +51,8 @@ impl Network {
         self.bits == 0
     }
 
-    /// The source network of an address, for limits per source. An IPv6 host can use all addresses of its /64.
+    /// Returns the network that counts as one source for limits: an IPv4 address, or the /64 of an IPv6 address, since
+    /// an IPv6 host can use all addresses of its /64.
     pub const fn of_host(address: IpAddr) -> Self {
         match address.to_canonical() {
             v4 @ IpAddr::V4(_) => Self::of(v4, 32),
@@ -61,8 +63,8 @@ impl Network {
     /// True if the network contains the address.
     pub const fn contains(&self, address: IpAddr) -> bool {
         match (self.address, Self::of(address, self.bits).address) {
-            (IpAddr::V4(own), IpAddr::V4(other)) => own.to_bits() == other.to_bits(),
-            (IpAddr::V6(own), IpAddr::V6(other)) => own.to_bits() == other.to_bits(),
+            (IpAddr::V4(first), IpAddr::V4(other)) => first.to_bits() == other.to_bits(),
+            (IpAddr::V6(first), IpAddr::V6(other)) => first.to_bits() == other.to_bits(),
             _ => false,
         }
     }

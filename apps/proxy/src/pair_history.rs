@@ -1,11 +1,11 @@
-//! Results of earlier connections to an upstream proxy, by address pair.
+//! Results of earlier connections to an upstream proxy, for each pair of remote and local address.
 
 use super::connect::{HEAD_START, Pair};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Time for which a result is used. After that, the pair is treated as untried.
+/// A result is used for this time. Afterwards the pair counts as untried.
 const VALIDITY: Duration = Duration::from_secs(30);
 
 /// The latest result of each address pair.
@@ -16,7 +16,7 @@ pub struct PairHistory(Mutex<Vec<Entry>>);
 struct Entry {
     pair: Pair,
     at: Instant,
-    /// Time to the first valid answer; `None` if there was none.
+    /// Time to the first valid answer; `None` if the connection had no valid answer.
     answered_in: Option<Duration>,
 }
 
@@ -37,7 +37,8 @@ impl PairHistory {
         self.lock().retain(|entry| entry.pair != pair);
     }
 
-    /// Time to the first valid answer of the latest connection, if there was one.
+    /// Returns the time to the first valid answer of the pair's latest connection; `None` if it had no valid answer, or
+    /// if there is no recent connection.
     pub fn answered_in(&self, pair: Pair) -> Option<Duration> {
         self.find(pair)?.answered_in
     }
@@ -59,7 +60,8 @@ impl PairHistory {
     }
 }
 
-/// Time to wait for an answer before another pair is tried; `answered_in` is the time of the previous answer.
+/// Returns the time to wait for an answer before another pair is tried. `answered_in` is the time that the previous
+/// answer took.
 pub fn answer_timeout(answered_in: Option<Duration>) -> Duration {
     answered_in.map_or(HEAD_START, |answered_in| HEAD_START.max(2 * answered_in))
 }

@@ -1,15 +1,15 @@
 //! Login between two Anabranch proxies: the client proves that it knows the password, without sending it.
 //!
-//! A proof consists of the user's name, the time, random bytes, the server's epoch, and an HMAC-SHA-256 of these and of the request
-//! under the password. It is sent in one flight with the request, is valid only for this request, and is accepted once: the
-//! server stores used proofs for the permitted clock difference, and draws a random epoch at each start. A client with another
-//! epoch receives the present one and connects again.
+//! A proof consists of the user's name, the time, random bytes, the server's epoch, and an HMAC-SHA-256 of these and of
+//! the request under the password. It is sent in one flight with the request and is valid only for this request. The
+//! server accepts each proof once: it stores used proofs for the permitted clock difference, and draws a random epoch
+//! at each start. A client whose proof has another epoch receives the current epoch and connects again.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::collections::BTreeSet;
 
-/// Prefix of the authenticated bytes. It makes the code invalid for other purposes.
+/// Prefix of the authenticated bytes. With it, the code is valid for no other purpose.
 const PURPOSE: &[u8] = b"anabranch-proxy log-in 2";
 /// Maximum difference between the clocks of client and server, seconds.
 const TOLERANCE_S: u64 = 120;
@@ -35,7 +35,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Computes the code for an encoded request and replaces the present code.
+    /// Replaces the code with that for a password and an encoded request.
     pub fn authenticate(mut self, password: &[u8], request: &[u8]) -> Self {
         self.code = self.mac(password, request).finalize().into_bytes().into();
         self
@@ -59,7 +59,7 @@ impl Proof {
     }
 }
 
-/// Proofs that have been accepted.
+/// Proofs that the server has accepted and must not accept again.
 #[derive(Default)]
 pub struct UsedProofs(BTreeSet<(u64, [u8; 16])>);
 
@@ -86,7 +86,7 @@ impl UsedProofs {
         if now_s.abs_diff(proof.time_s) > TOLERANCE_S {
             return ProofState::ClockDiffers(now_s.wrapping_sub(proof.time_s).cast_signed());
         }
-        // Removes older proofs, which are refused because of their time.
+        // Removes older proofs: the server would refuse them because of their time.
         self.0 = self.0.split_off(&(now_s.saturating_sub(TOLERANCE_S), [0; 16]));
         let entry = (proof.time_s, proof.nonce);
         if self.0.contains(&entry) {

@@ -1,5 +1,5 @@
-//! Checks that an Anabranch proxy answers on a connection. A SYN+ACK alone is no proof: a captive portal or an accelerator on
-//! the link may have sent it.
+//! Checks that an Anabranch proxy answers on a connection. A SYN+ACK does not prove that: a captive portal or an
+//! accelerator on the link may have sent it.
 
 use super::config::{Expected, Protocol};
 use super::convert;
@@ -7,7 +7,8 @@ use super::socks;
 use std::io;
 use tokio::net::TcpStream;
 
-/// Sends the first message of the protocol and reads the answer; false if the answer is not from such a proxy.
+/// Sends the first message of the protocol and reads the answer; returns false if the answer is not from an Anabranch
+/// proxy.
 ///
 /// # Errors
 /// If the connection breaks.
@@ -24,7 +25,7 @@ mod tests {
     use crate::stream::{read_some, write_all};
     use tokio::net::TcpListener;
 
-    /// Result of the check of an answer: true for an Anabranch proxy, `None` if the connection ends.
+    /// Checks an answer: true if it is from an Anabranch proxy, `None` if the connection ends.
     async fn accepts_answer(protocol: Protocol, has_user: bool, answer: &'static [u8]) -> Option<bool> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

@@ -1,4 +1,5 @@
-//! Relays two streams: bytes read from one are written to the other. The end of a stream and resets are relayed, too.
+//! Relays two streams: bytes read from one are written to the other. When a stream ends or is reset, so is the other
+//! one.
 
 use super::stream::{finish_gracefully, read_some};
 pub use super::watch::connection::Carried;
@@ -14,7 +15,7 @@ use tokio::io::{Interest, Ready};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// Maximum number of bytes per read. It is also the maximum of buffered bytes per direction if the receiver is slow.
+/// Maximum number of bytes per read. If the receiver is slow, this is also the maximum of buffered bytes per direction.
 const PIECE_BYTES: usize = 128 << 10;
 
 thread_local! {
@@ -32,7 +33,8 @@ pub struct First {
     pub up: Vec<u8>,
     /// Bytes from the server.
     pub down: Vec<u8>,
-    /// Decision on the client's first bytes before they are relayed. Bytes of the server are relayed meanwhile.
+    /// Decides from the client's first bytes whether they may be relayed. Until it has decided, only bytes from the
+    /// server are relayed.
     pub may_relay: Option<MayRelay>,
 }
 
@@ -54,7 +56,8 @@ pub async fn relay(
         ended = exchange(&client, &server, first, carried) => ended,
         () = wait_until_idle(carried, idle_timeout) => Err(ErrorKind::TimedOut.into()),
     };
-    // Counters are read while the kernel still has the subflows, and again after the last bytes have been acknowledged.
+    // Samples the counters while the kernel still has the subflows, and below again, after the last bytes have been
+    // acknowledged.
     drop(carried.sample());
     if ended.is_ok() {
         tokio::join!(finish_gracefully(&client), finish_gracefully(&server));
@@ -63,7 +66,7 @@ pub async fn relay(
     ended
 }
 
-/// Waits until no byte has been relayed for `timeout`, with a precision of a quarter of it.
+/// Waits until no byte has been relayed for `timeout`. The wait may be up to a quarter of `timeout` longer.
 async fn wait_until_idle(carried: &Carried, timeout: Duration) {
     let bytes = || [&carried.up, &carried.down].map(|bytes| bytes.load(Ordering::Relaxed));
     let (mut seen, mut quarters) = (bytes(), 0);
@@ -97,7 +100,7 @@ async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried:
     Ok(())
 }
 
-/// Reads the client's first bytes until they may be relayed. A stream that ends before may be relayed as well.
+/// Reads the client's first bytes until `may_relay` has decided. A stream that ends before the decision may be relayed.
 async fn read_until_decided(
     (client, server): (&TcpStream, &TcpStream),
     may_relay: MayRelay,
@@ -125,10 +128,10 @@ enum Broken {
 }
 
 impl Broken {
-    /// True if the target sent its FIN before the reset: the error is then `EPIPE`, otherwise `ECONNRESET`.
+    /// True if the target sent its FIN before the reset. Writing then fails with `EPIPE`, otherwise with `ECONNRESET`.
     ///
-    /// For a source, the result is always false: Linux reports `ENOTCONN` for a Multipath TCP stream that lost its last subflow
-    /// before its end.
+    /// False for a failure to read from the source, which does not show whether the source sent its FIN: Linux reports
+    /// `ENOTCONN` also for a Multipath TCP stream that lost its last subflow before its end.
     fn target_closed_early(&self) -> bool {
         matches!(self, Self::Target(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::NotConnected))
     }
@@ -142,7 +145,7 @@ impl From<Broken> for io::Error {
     }
 }
 
-/// After one direction (read from `from`) has ended, relays the other direction to its end.
+/// Relays the other direction to its end after the direction that reads from `from` has ended.
 async fn finish_other_direction(
     ended: Result<(), Broken>,
     from: &TcpStream,
@@ -161,8 +164,8 @@ async fn finish_other_direction(
     }
 }
 
-/// Discards the bytes for a receiver that has closed, until the stream fails. Unread bytes would block their sender, and the
-/// kernel would send a reset instead of a FIN on close.
+/// Reads and discards the bytes for a receiver that has closed, until the stream fails. Unread bytes would block their
+/// sender, and would make the kernel send a reset instead of a FIN on close.
 async fn discard_input(from: &TcpStream) -> io::Error {
     let mut bytes = Vec::new();
     loop {
@@ -174,7 +177,7 @@ async fn discard_input(from: &TcpStream) -> io::Error {
     }
 }
 
-/// Maximum number of reads in a row before other connections of the thread run.
+/// Maximum number of reads in a row; then other connections of the thread get their turn.
 const MAX_PIECES_IN_A_ROW: u32 = 8;
 
 /// Byte counter of a direction.
@@ -200,7 +203,8 @@ async fn relay_direction(
                     waiting.drain(..len);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    // A failure of `from` is reported by the other direction, which writes to it; bytes read earlier are still relayed.
+                    // A failure of `from` is reported by the other direction, which writes to `from`. Bytes read before
+                    // the failure are still relayed.
                     let begin = Instant::now();
                     to.writable().await.map_err(Broken::Target)?;
                     count.carried.record_wait(begin.elapsed());
@@ -208,7 +212,7 @@ async fn relay_direction(
                 Err(error) => return Err(Broken::Target(error)),
             }
         }
-        // Frees the buffer while no bytes wait.
+        // Frees the buffer, since all its bytes have been written.
         waiting = Vec::new();
         match copy_once(from, to)? {
             Copied::Some { written, rest } => {
@@ -230,7 +234,7 @@ async fn relay_direction(
 enum Copied {
     /// Number of written bytes, and the bytes that were read but not written.
     Some { written: usize, rest: Vec<u8> },
-    /// The source has no bytes to read at present.
+    /// The source has no bytes to read now.
     NoInput,
     /// The stream has ended.
     End,
@@ -253,7 +257,7 @@ fn copy_once(from: &TcpStream, to: &TcpStream) -> Result<Copied, Broken> {
     })
 }
 
-/// Waits until `from` is readable; returns an error if `to` fails before.
+/// Waits until `from` is readable; returns an error if `to` fails first.
 async fn readable_unless_broken(from: &TcpStream, to: &TcpStream) -> Result<(), Broken> {
     let broken = async {
         loop {

@@ -1,8 +1,9 @@
-//! Look-ups of names. The system's resolver blocks a thread while name servers do not answer. The number of concurrent look-ups
-//! is limited, so that threads remain for other work; further look-ups wait.
+//! Look-ups of names. While name servers do not answer, each look-up blocks a thread in the system's resolver. The
+//! number of concurrent look-ups is limited, so that threads remain for other work; further look-ups wait.
 //!
-//! A and AAAA records are queried separately (RFC 8305 §3), because some name servers never answer one of them. Each family has
-//! its own limit, so that unanswered queries of one family do not delay the other.
+//! A and AAAA records are queried separately (RFC 8305 §3), because some name servers never answer queries for one of
+//! these types. Each family has its own limit, so that unanswered queries of one family do not delay those of the
+//! other.
 
 use super::getaddrinfo::{Family, look_up};
 use super::local_address::has_route;
@@ -19,14 +20,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 /// Maximum number of concurrent look-ups of one family.
 const MAX_LOOKUPS: usize = 256;
-/// Maximum number of concurrent look-ups of one family for one client: slow names of a client do not delay other clients.
+/// Maximum number of concurrent look-ups of one family for one client, so that unanswered look-ups of a client do not
+/// delay those of other clients.
 const MAX_LOOKUPS_PER_CLIENT: usize = 32;
-/// Threads of the runtime for blocking work: look-ups of two families, and the same number for all other work.
+/// Number of threads for blocking work: as many as look-ups of both families can use, and the same number again for
+/// other work.
 pub const BLOCKING_THREADS: usize = 4 * MAX_LOOKUPS;
 /// Time to wait for AAAA records after the A records have arrived ("Resolution Delay", RFC 8305 §3).
 const RESOLUTION_DELAY: Duration = Duration::from_millis(50);
 
-/// Addresses of a host: the known ones, and those of a family whose answer is outstanding.
+/// Addresses of a host: those already known, and those of a family whose answer is outstanding.
 #[derive(Debug, Default)]
 pub struct Addresses {
     /// Known addresses in order of preference.
@@ -35,7 +38,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Waits for the outstanding addresses. Empty if no answer is outstanding or it contains no address. Cancel-safe.
+    /// Waits for the outstanding addresses and returns them. The result is empty if no answer is outstanding, or if the
+    /// answer contains no address. Cancel-safe.
     pub async fn later(&mut self) -> Vec<SocketAddr> {
         while let Some(ended) = self.pending.join_next().await {
             if let Ok(Ok(found)) = ended {
@@ -57,7 +61,7 @@ impl From<Vec<SocketAddr>> for Addresses {
     }
 }
 
-/// A client for the limit of look-ups: a user at any address, or a source network without a login.
+/// A client to which the limit of look-ups applies: a user, from any address, or without a login a source network.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Client {
     /// A user by name.
@@ -96,19 +100,20 @@ struct FamilyLookups {
 }
 
 impl Resolver {
-    /// Creates a resolver for connections with `connect_timeout`. A look-up waits at most half of it for a free slot, so that the
-    /// log contains the cause before the connection times out.
+    /// Creates a resolver for connections with `connect_timeout`. A look-up waits at most half of it for a free slot,
+    /// so that the log contains the cause before the connection times out.
     pub fn new(connect_timeout: Duration) -> Self {
         let lookups =
             |family| FamilyLookups::new(family, MAX_LOOKUPS, MAX_LOOKUPS_PER_CLIENT, connect_timeout / 2);
         Self([Family::V6, Family::V4].map(|family| Arc::new(lookups(family))))
     }
 
-    /// Looks up the addresses of a host, on behalf of a client if one is given. Returns as soon as one family has an address; after
-    /// an IPv4 address, it waits 50 ms for IPv6. The addresses of the other family may follow later.
+    /// Looks up the addresses of a host, on behalf of a client if one is given. Returns as soon as one family has an
+    /// address, but waits 50 ms for IPv6 addresses after IPv4 ones. [`Addresses::later`] returns those of the other
+    /// family.
     ///
     /// # Errors
-    /// `HostUnreachable` if there is no address; `TimedOut` if there was no free slot in time.
+    /// `HostUnreachable` if the host has no address; `TimedOut` if no slot became free in time.
     pub async fn addresses(&self, client: Option<Client>, name: &str, port: u16) -> io::Result<Addresses> {
         if let Ok(ip) = name.parse::<IpAddr>() {
             return Ok(vec![SocketAddr::new(ip, port)].into());
@@ -146,7 +151,7 @@ async fn first_addresses(mut pending: JoinSet<io::Result<Vec<SocketAddr>>>) -> i
                 return Ok(Addresses { ready, pending });
             }
             Ok(_) => {}
-            // Keeps the error of the limit, which explains the failure better.
+            // The error `TimedOut` of the limit is kept, because it explains the failure better.
             Err(error) if failure.kind() == ErrorKind::TimedOut => drop(error),
             Err(error) => failure = error,
         }
@@ -154,11 +159,11 @@ async fn first_addresses(mut pending: JoinSet<io::Result<Vec<SocketAddr>>>) -> i
     Err(failure)
 }
 
-/// Looks up the addresses of a host without an asynchronous runtime. After the first family, it waits at most `max_wait` for
-/// the second.
+/// Looks up the addresses of a host and blocks until they are known, for callers outside an asynchronous runtime. After
+/// the addresses of the first family, it waits at most `max_wait` for those of the second.
 ///
 /// # Errors
-/// As [`Resolver::addresses`], or if no thread can be started.
+/// The errors of [`Resolver::addresses`], or that no thread can be started.
 pub fn addresses_blocking(name: &str, port: u16, max_wait: Duration) -> io::Result<Vec<SocketAddr>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let found = runtime.block_on(async {
@@ -167,7 +172,7 @@ pub fn addresses_blocking(name: &str, port: u16, max_wait: Duration) -> io::Resu
         addresses.ready.extend(later);
         Ok(addresses.ready)
     });
-    // Does not wait for threads that still wait for a name server.
+    // Returns without waiting for threads that still wait for a name server.
     runtime.shutdown_background();
     found
 }
@@ -178,7 +183,7 @@ impl FamilyLookups {
         Self { family, slots, slots_of: Mutex::default(), max_per_client, max_wait }
     }
 
-    /// The semaphore of a client's slots.
+    /// Returns the semaphore with the slots of a client.
     fn slots_of(&self, client: &Client) -> Arc<Semaphore> {
         let mut slots_of = self.slots_of.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slots) = slots_of.get(client).and_then(Weak::upgrade) {
@@ -233,7 +238,7 @@ mod tests {
         Arc::new(FamilyLookups::new(Family::V4, max_lookups, max_per_client, Duration::from_millis(50)))
     }
 
-    /// A look-up that ends when the sender of the channel is dropped.
+    /// Creates a look-up that ends when the sender of the channel is dropped.
     fn unanswered(
         answered: &Arc<Mutex<Receiver<()>>>,
     ) -> impl FnOnce() -> io::Result<Vec<SocketAddr>> + Send + 'static {
@@ -264,7 +269,7 @@ mod tests {
         drop(answer);
         assert!(lookups.run(Some(one.clone()), || Ok(Vec::new())).await.is_ok());
         assert!(lookups.run(Some(other.clone()), || Ok(Vec::new())).await.is_ok());
-        // Clients without a look-up are removed at the next look-up.
+        // Clients without a running look-up are removed at the next look-up.
         for _ in 0..1000 {
             drop(lookups.slots_of(&other));
             if lookups.slots_of.lock().unwrap().len() == 1 {
@@ -293,7 +298,7 @@ mod tests {
         let (answer, answered) = channel::<()>();
         let answered = Arc::new(Mutex::new(answered));
         for _ in 0..2 {
-            // The caller stops waiting; the thread still waits.
+            // The caller stops waiting, but its thread still waits for the name server.
             assert!(
                 timeout(Duration::from_millis(20), lookups.run(None, unanswered(&answered))).await.is_err()
             );

@@ -25,31 +25,31 @@ use tokio::time::timeout;
 /// Pause before the next accept after the kernel had no descriptor or memory for a connection.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// A connection that ends within this time without a byte is a probe, not a client.
+/// A connection that ends within this time without a byte from the client is a probe or a health check.
 const PROBE_TIME: Duration = Duration::from_millis(500);
 
-/// Rate limit for log lines about connections that wait because of `max_connections`.
+/// Rate limit for log lines about connections that wait for a free slot because of `max_connections`.
 static NO_ROOM: RateLimited = RateLimited::new();
 /// Rate limit for log lines about failed calls of `accept`.
 static NOT_ACCEPTED: RateLimited = RateLimited::new();
 /// Rate limit for log lines about sources that have reached `max_per_source`.
 static TOO_MANY: RateLimited = RateLimited::new();
-/// Rate limit for log lines about connections that were reset in favour of new ones.
+/// Rate limit for log lines about connections that were reset to make room for new ones.
 static EVICTED: RateLimited = RateLimited::new();
 
 /// A service: handles the connections of its listeners.
 pub trait Service: Send + Sync + 'static {
-    /// Name in log lines.
+    /// Returns the name of the service in log lines.
     fn name(&self) -> &str;
 
-    /// Listening addresses.
+    /// Returns the addresses on which the service listens.
     fn addresses(&self) -> Vec<SocketAddr>;
 
-    /// Listens on one of the addresses, with a new socket or an inherited one. Returns the transport in use, which a service may
-    /// change.
+    /// Listens on one of the addresses. Uses an inherited socket if there is one, or a new one. Returns the listener
+    /// and its transport, which may differ from `transport`.
     ///
     /// # Errors
-    /// As [`listen`].
+    /// The errors of [`listen`].
     fn listen(
         &self,
         address: SocketAddr,
@@ -68,22 +68,23 @@ pub trait Service: Send + Sync + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Reverts the preparation after the last connection has ended.
+    /// Reverts [`Service::prepare`], after the last connection has ended.
     fn clean_up(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 
-    /// Background task of the service; it never ends.
+    /// Runs the background task of the service, which never ends.
     fn run_in_background(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// True if a new process can take over. Services with state besides their listeners return false.
+    /// True if a new process can take over the listeners. False for services whose state is more than listeners.
     fn supports_handover(&self) -> bool {
         false
     }
 
-    /// True if clients send first. A connection that ends without a byte is then an uplink probe or a health check.
+    /// True if the client sends the first byte in the service's protocol. A connection that ends without a byte is then
+    /// an uplink probe or a health check.
     fn client_sends_first(&self) -> bool {
         false
     }
@@ -97,9 +98,9 @@ pub trait Service: Send + Sync + 'static {
     ) -> impl Future<Output = ()> + Send;
 }
 
-/// Runs services until SIGTERM or SIGINT. Then no more connections are accepted, and open ones may run for `drain_timeout`.
-/// A second signal ends them immediately. Connections that are still open at the end are reset. On SIGHUP, a new process takes
-/// over the listeners if all services support it; otherwise SIGHUP acts like SIGTERM.
+/// Runs services until SIGTERM or SIGINT. Then accepts no more connections, and lets open ones run for `drain_timeout`,
+/// or until a second signal. Connections that are still open then are reset. On SIGHUP, a new process takes over the
+/// listeners if all services support that; otherwise SIGHUP has the effect of SIGTERM.
 ///
 /// # Errors
 /// If listening fails or no thread can be started.
@@ -121,7 +122,7 @@ pub fn run(services: Vec<impl Service>, limits: &Limits) -> Result<(), Error> {
         };
         serve(services.into_iter().map(Arc::new).collect(), limits, &mut stop).await
     });
-    // Does not wait for running look-ups.
+    // Returns without waiting for look-ups that still run.
     runtime.shutdown_background();
     outcome
 }
@@ -143,7 +144,7 @@ impl Stop {
         }
     }
 
-    /// Waits until another process has taken over the listeners, or this one must stop.
+    /// Waits until a new process has taken over the listeners, or until this process must stop.
     async fn requested_or_handed_over(&mut self, listeners: &[Arc<TcpListener>]) {
         if !self.supports_handover {
             return self.requested().await;
@@ -235,7 +236,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     Ok(())
 }
 
-/// Limits of open connections.
+/// Limits that apply to open connections.
 #[derive(Clone)]
 struct ConnectionLimits {
     /// One permit per open connection.
@@ -261,7 +262,7 @@ async fn accept_all<S: Service>(
                     ));
                     continue;
                 };
-                // The slot is acquired after accept, so that an idle listener holds none.
+                // A slot is acquired only after a connection has been accepted, so an idle listener holds no slot.
                 let slot = free_slot(&service, &connection_limits, peer).await;
                 let entry = connection_limits.connections.add(peer.ip());
                 let service = Arc::clone(&service);
@@ -287,7 +288,7 @@ async fn accept_all<S: Service>(
                 NOT_ACCEPTED.log_line(format_args!("{}: cannot accept connections: {error}", service.name()));
                 tokio::time::sleep(SHORTAGE_PAUSE).await;
             }
-            // Ignore errors of the client, which disconnected before it was accepted.
+            // Ignore other errors: the client disconnected before its connection was accepted.
             Err(_) => {}
         }
     }
@@ -302,9 +303,9 @@ async fn disconnects_at_once(client: &TcpStream) -> bool {
     }
 }
 
-/// Logs once that a client connects without Multipath TCP.
+/// Logs, at most once, that a client connects with TCP instead of Multipath TCP.
 fn log_first_plain_tcp(service: &impl Service, client: &TcpStream, peer: SocketAddr, transport: Transport) {
-    /// Makes the line appear once.
+    /// Ensures that the line is logged once.
     static LOGGED: Once = Once::new();
     let plain = transport == Transport::Mptcp && !peer.ip().is_loopback() && !is_multipath(client);
     if plain {

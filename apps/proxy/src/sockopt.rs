@@ -1,4 +1,4 @@
-//! Socket options for which no crate has a safe function.
+//! Socket options for which the crates in use have no safe function.
 
 #![expect(unsafe_code, reason = "setsockopt(2) and getsockopt(2), of numbers and bytes without pointers")]
 
@@ -9,7 +9,8 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Option `TCP_IS_MPTCP` (since Linux 5.16).
 const TCP_IS_MPTCP: c_int = 43;
 
-/// Limits the receive window of a TCP socket, bytes (`TCP_WINDOW_CLAMP`). It also limits the kernel's buffer autotuning.
+/// Limits the receive window of a TCP socket (`TCP_WINDOW_CLAMP`), in bytes. With it, the kernel's automatic buffer
+/// sizes are limited, too.
 ///
 /// # Errors
 /// If the kernel refuses, as it does for Multipath TCP.
@@ -17,10 +18,10 @@ pub fn clamp_window(socket: impl AsFd, bytes: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes.cast_signed())
 }
 
-/// Sets `IPV6_TRANSPARENT`: an IPv6 socket may use non-local addresses.
+/// Sets `IPV6_TRANSPARENT`, with which an IPv6 socket may use addresses that are not local.
 ///
 /// # Errors
-/// Without the capability `CAP_NET_ADMIN` or `CAP_NET_RAW`.
+/// If the process has neither `CAP_NET_ADMIN` nor `CAP_NET_RAW`.
 pub fn set_transparent_v6(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)
 }
@@ -36,7 +37,7 @@ const HEAD: usize = 16;
 const INFO: usize = 136;
 const ADDRESSES: usize = 256;
 
-/// Reads the first [`INFO`] bytes of `struct tcp_info` of a connection.
+/// Reads the first [`INFO`] bytes of a connection's `struct tcp_info`.
 ///
 /// # Errors
 /// If the connection has ended.
@@ -65,7 +66,7 @@ pub fn subflow_addresses(socket: impl AsFd) -> io::Result<Vec<u8>> {
 /// Reads an array with `size` bytes for each subflow.
 fn get_subflow_array(socket: impl AsFd, name: c_int, size: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; HEAD + MAX_SUBFLOWS * size];
-    // The caller sets `size_subflow_data` and `size_user`; the other fields are zero.
+    // The kernel requires `size_subflow_data` and `size_user`; the other fields stay zero.
     bytes[0..4].copy_from_slice(&(HEAD as u32).to_ne_bytes());
     bytes[12..16].copy_from_slice(&(size as u32).to_ne_bytes());
     let len = fill(socket, SOL_MPTCP, name, &mut bytes)?;
@@ -89,8 +90,8 @@ fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result
 fn fill(socket: impl AsFd, level: c_int, name: c_int, bytes: &mut [u8]) -> io::Result<usize> {
     let mut len = libc::socklen_t::try_from(bytes.len()).map_err(io::Error::other)?;
     let fd = socket.as_fd().as_raw_fd();
-    // SAFETY: the descriptor is open while `socket` lives, and the kernel writes at most `len` bytes to `bytes`. None of the
-    // options read here contains pointers.
+    // SAFETY: the descriptor is open while `socket` lives, and the kernel writes at most `len` bytes to `bytes`. The
+    // options read here contain no pointers.
     let status = unsafe { libc::getsockopt(fd, level, name, bytes.as_mut_ptr().cast(), &raw mut len) };
     if status == 0 { Ok(len as usize) } else { Err(io::Error::last_os_error()) }
 }

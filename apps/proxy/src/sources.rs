@@ -5,8 +5,8 @@ use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// IPv6 prefix lengths at which connections are counted, and the multiple of the limit per source for each: a host has a /64,
-/// a customer a /56 or a /48 (RFC 6177).
+/// IPv6 prefix lengths at which connections are counted, each with the factor by which `max_per_source` is multiplied
+/// for it. A host has a /64; a customer has a /56 or a /48 (RFC 6177).
 const LEVELS: [(u8, usize); 3] = [(64, 1), (56, 2), (48, 4)];
 
 /// Number of open connections by source.
@@ -15,13 +15,13 @@ pub struct Sources {
     open: Mutex<BTreeMap<Network, usize>>,
 }
 
-/// A counted connection; dropping it decrements the counts.
+/// A connection that is counted for its source until this value is dropped.
 pub struct CountedConnection {
     sources: Arc<Sources>,
     networks: Vec<Network>,
 }
 
-/// The networks in which an address is counted, with their limits.
+/// Returns the networks in which connections from an address are counted, with their limits.
 fn networks(address: IpAddr, max_per_source: usize) -> Vec<(Network, usize)> {
     let address = address.to_canonical();
     if address.is_ipv4() {
@@ -31,7 +31,7 @@ fn networks(address: IpAddr, max_per_source: usize) -> Vec<(Network, usize)> {
 }
 
 impl Sources {
-    /// Creates the counts with a limit of connections per source.
+    /// Creates the counts; `max_per_source` is the limit for one source.
     pub fn new(max_per_source: usize) -> Arc<Self> {
         Arc::new(Self { max_per_source, open: Mutex::default() })
     }

@@ -1,4 +1,4 @@
-//! Stream sockets (TCP or Multipath TCP) with the options of a proxy.
+//! Stream sockets (TCP or Multipath TCP) with the socket options of a proxy.
 
 use super::log;
 use core::net::SocketAddr;
@@ -8,7 +8,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// Maximum number of written but unsent bytes. Further data for a slow client remain at the server.
+/// Maximum number of bytes that were written but not sent. While a client is slow, further data for it remain at the
+/// server.
 const MAX_UNSENT_BYTES: u32 = 256 << 10;
 
 /// Interval and number of keep-alive probes. If none is answered, the peer is considered dead.
@@ -25,7 +26,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// Multipath TCP if the kernel supports it, otherwise TCP; this is logged once.
+    /// Returns Multipath TCP if the kernel supports it. Otherwise returns TCP, and logs the reason once.
     pub fn multipath() -> Self {
         /// Result of the first call.
         static FOUND: OnceLock<Transport> = OnceLock::new();
@@ -45,7 +46,7 @@ impl Transport {
         }
     }
 
-    /// Protocol number of the kernel.
+    /// Returns the protocol number for the system call `socket`.
     pub const fn protocol(self) -> Protocol {
         match self {
             Self::Tcp => Protocol::TCP,
@@ -53,7 +54,7 @@ impl Transport {
         }
     }
 
-    /// Name in messages.
+    /// Returns the name in messages.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -84,11 +85,11 @@ pub fn open(address: SocketAddr, transport: Transport) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sets the common options of all streams.
+/// Sets the options that all streams have in common.
 ///
-/// Until [`close_with_fin`], closing the socket resets the connection, also when this process ends. So a peer does not take a
-/// truncated stream for a complete one. Urgent data stay in the stream (`SO_OOBINLINE`, RFC 6093 §5): otherwise the kernel
-/// removes the urgent byte from the stream.
+/// A stream is reset when its socket is closed, even by the end of this process, until [`close_with_fin`] is called. So
+/// a peer does not take a truncated stream for a complete one. Urgent data stay in the stream (`SO_OOBINLINE`, RFC 6093
+/// §5); without this option, the kernel would remove the urgent byte.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -104,8 +105,9 @@ pub fn prepare(stream: &SockRef<'_>, keep_alive: Duration) -> io::Result<()> {
     ignore_if_unsupported(stream.set_tcp_notsent_lowat(MAX_UNSENT_BYTES))
 }
 
-/// Ignores that an older kernel does not support an option for Multipath TCP. `TCP_NODELAY`, `TCP_NOTSENT_LOWAT`,
-/// `TCP_KEEPIDLE` and others were added in different versions; the kernel's default then applies.
+/// Ignores the error that an older kernel does not support an option for Multipath TCP; the kernel's default stays in
+/// force then. Kernel versions have added `TCP_NODELAY`, `TCP_NOTSENT_LOWAT`, `TCP_KEEPIDLE` and others one after
+/// another.
 fn ignore_if_unsupported(set: io::Result<()>) -> io::Result<()> {
     match set.as_ref().map_err(io::Error::raw_os_error) {
         Err(Some(libc::EOPNOTSUPP | libc::ENOPROTOOPT)) => Ok(()),
@@ -113,14 +115,14 @@ fn ignore_if_unsupported(set: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Closes a complete stream with a FIN instead of a reset; written bytes are still sent.
+/// Closes a complete stream with a FIN instead of a reset. Bytes that were written before are still sent.
 pub fn close_with_fin(stream: TcpStream) {
     disable_reset_on_close(&stream);
     drop(stream);
 }
 
 fn disable_reset_on_close(stream: &TcpStream) {
-    // Ignore errors: the connection has already failed.
+    // Ignore errors: the connection has already failed, so there is nothing to close with a FIN.
     drop(SockRef::from(stream).set_linger(None));
 }
 
@@ -161,7 +163,8 @@ fn append(stream: &TcpStream, bytes: &mut Vec<u8>) -> io::Result<usize> {
     Ok(len)
 }
 
-/// Reads the available bytes without waiting. Empty at the end of the stream, too; the next read returns the end again.
+/// Reads the bytes that are available now, without waiting. At the end of the stream the result is empty as well; the
+/// next read reports the end.
 ///
 /// # Errors
 /// If the connection has failed.
@@ -173,17 +176,18 @@ pub fn read_now(stream: &TcpStream) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Maximum bytes and time for which a peer's data are discarded after the last answer. If they were not read, the kernel would
-/// send a reset, and the peer could lose the answer.
+/// Maximum number of a peer's bytes that are discarded after the last answer. If they were not read, the
+/// kernel would send a reset, and the peer could lose the answer.
 const MAX_DISCARDED_BYTES: usize = 64 << 10;
+/// Maximum time for which a peer's data are discarded after the last answer.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Closes a stream after the last answer was written, when the peer has received it.
+/// Closes a stream to which the last answer was written, once the peer has closed its side or after a timeout.
 pub async fn close_gracefully(stream: TcpStream) {
     finish_gracefully(&stream).await;
 }
 
-/// As [`close_gracefully`], for a shared stream: the socket is closed when its last owner drops it.
+/// Does the same as [`close_gracefully`] for a shared stream: the socket is closed when its last owner drops it.
 pub async fn finish_gracefully(stream: &TcpStream) {
     drop(SockRef::from(stream).shutdown(std::net::Shutdown::Write));
     let read = async {
@@ -196,7 +200,7 @@ pub async fn finish_gracefully(stream: &TcpStream) {
             bytes.clear();
         }
     };
-    // The socket is closed after the end of the stream or the timeout.
+    // The socket is closed when the stream has ended, or after the timeout.
     drop(tokio::time::timeout(CLOSE_TIMEOUT, read).await);
     disable_reset_on_close(stream);
 }

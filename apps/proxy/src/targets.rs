@@ -1,17 +1,17 @@
-//! Permitted targets of clients. The check uses the addresses after the look-up, so that a name cannot be used to reach a
-//! forbidden address (DNS rebinding).
+//! Addresses that clients may reach. An address is checked after the look-up of its name; otherwise a name could be
+//! used to reach a forbidden address (DNS rebinding).
 
-use super::local_address::is_own;
+use super::local_address::is_local;
 use super::nat64::Nat64;
 use super::network::Network;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An IPv4 network in CIDR notation.
+/// Creates an IPv4 network from its address and prefix length.
 const fn v4(a: u8, b: u8, c: u8, d: u8, bits: u8) -> Network {
     Network::of(IpAddr::V4(Ipv4Addr::new(a, b, c, d)), bits)
 }
 
-/// An IPv6 network by its first two groups.
+/// Creates an IPv6 network from its first two groups and its prefix length.
 const fn v6(first: u16, second: u16, bits: u8) -> Network {
     Network::of(IpAddr::V6(Ipv6Addr::new(first, second, 0, 0, 0, 0, 0, 0)), bits)
 }
@@ -33,15 +33,16 @@ const SPECIAL: [Network; 17] = [
     v4(198, 51, 100, 0, 24),
     v4(203, 0, 113, 0, 24),
     v4(224, 0, 0, 0, 3),
-    // IETF protocol assignments, Teredo among them.
+    // IETF protocol assignments, which include Teredo.
     v6(0x2001, 0, 23),
     v6(0x2001, 0xdb8, 32),
     v6(0x3fff, 0, 20),
 ];
 
-/// Public addresses that a cloud uses for services to its own guests: metadata, agents and name servers of the host.
+/// Public addresses at which a cloud offers services to the virtual machines on its hosts: metadata, agents and name
+/// servers.
 const CLOUD: [Network; 4] = [
-    // Azure's host, Equinix Metal's metadata.
+    // Azure's host, and the metadata service of Equinix Metal.
     v4(168, 63, 129, 16, 32),
     v4(192, 80, 8, 124, 32),
     // IBM Cloud's service network.
@@ -49,17 +50,18 @@ const CLOUD: [Network; 4] = [
     v4(166, 8, 0, 0, 14),
 ];
 
-/// Assigned range of IPv6 global unicast addresses. There are no servers outside it.
+/// The range from which IPv6 global unicast addresses are assigned. No server has an address outside it.
 const GLOBAL: Network = v6(0x2000, 0, 3);
 
 /// An IPv6 network whose addresses contain an IPv4 address.
 struct EmbeddedIpv4 {
     network: Network,
-    /// Position of the IPv4 address, bits from the end.
+    /// Distance of the IPv4 address from the end of the IPv6 address, in bits.
     from_end: u32,
-    /// Mask that is combined with the IPv4 address by exclusive or.
+    /// The IPv4 address is stored as its exclusive or with this mask.
     mask: u32,
-    /// True if the host or the network translates the address, so the IPv6 address itself is never reached.
+    /// True if the host or the network replaces the IPv6 address by the IPv4 address, so packets never reach the
+    /// former.
     translated: bool,
 }
 
@@ -81,20 +83,20 @@ const EMBEDDINGS: [EmbeddedIpv4; 5] = [
 /// Addresses that clients may reach.
 #[derive(Clone, Debug, Default)]
 pub struct Targets {
-    /// Private and other special networks that are allowed nevertheless.
+    /// Private and other special networks that clients may reach as an exception.
     pub allow: Vec<Network>,
-    /// Networks that are always denied.
+    /// Networks that clients may not reach, even if `allow` contains them.
     pub deny: Vec<Network>,
     /// NAT64 prefixes in addition to the well-known one.
     pub nat64: Vec<Nat64>,
 }
 
 impl Targets {
-    /// True if clients may reach an address. An embedded IPv4 address is checked, too; both must be permitted.
+    /// True if clients may reach an address. If it contains an IPv4 address, that must be permitted as well.
     pub fn permit(&self, address: IpAddr) -> bool {
         let is_in = |networks: &[Network], address| networks.iter().any(|network| network.contains(address));
         let denied = |address| is_in(&self.deny, address);
-        let reachable = |address| is_in(&self.allow, address) || !(is_special(address) || is_own(address));
+        let reachable = |address| is_in(&self.allow, address) || !(is_special(address) || is_local(address));
         let embeddings = || EMBEDDINGS.iter().filter(|embedded| embedded.network.contains(address));
         let prefixes = || self.nat64.iter().chain([&Nat64::WELL_KNOWN]);
         let translated: Vec<IpAddr> = prefixes().filter_map(|prefix| prefix.inner(address)).collect();
@@ -107,7 +109,7 @@ impl Targets {
 }
 
 impl EmbeddedIpv4 {
-    /// The IPv4 address that an address of this network contains.
+    /// Returns the IPv4 address that an address of this network contains.
     fn inner(&self, address: IpAddr) -> Option<IpAddr> {
         let IpAddr::V6(v6) = address else { return None };
         Some(Ipv4Addr::from_bits((v6.to_bits() >> self.from_end) as u32 ^ self.mask).into())

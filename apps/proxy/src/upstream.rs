@@ -1,4 +1,4 @@
-//! Connections to servers through an upstream proxy of either protocol.
+//! Connects to servers through an upstream proxy, with either of its protocols.
 
 use super::config::{Limits, Protocol, Via};
 use super::convert;
@@ -24,7 +24,8 @@ impl Upstream {
         }
     }
 
-    /// Transport of connections to the upstream proxy. A connection falls back to TCP if the proxy has no Multipath TCP.
+    /// Returns the transport of connections to the upstream proxy. Such a connection falls back to TCP if the proxy has
+    /// no Multipath TCP.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Socks(upstream) => upstream.transport(),
@@ -32,7 +33,8 @@ impl Upstream {
         }
     }
 
-    /// Requests a connection to a target. `early` returns the client's early data, which are sent with the request.
+    /// Requests a connection to a target. `early` returns the data that the client has already sent; they are sent with
+    /// the request.
     ///
     /// # Errors
     ///

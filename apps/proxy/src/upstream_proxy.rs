@@ -1,11 +1,13 @@
-//! Connects to an upstream proxy over the first of several links on which the proxy gives a valid answer.
+//! Connects to an upstream proxy over several links, and uses the first link on which the proxy gives a valid answer.
 //!
-//! A SYN+ACK does not prove that the proxy is reached. A captive portal or an accelerator on a link may answer in its place, or a
-//! link may drop all data. So the race between the links ends with the first valid answer in the proxy's protocol.
+//! A SYN+ACK does not prove that the proxy was reached: a captive portal or an accelerator on a link may answer in its
+//! place, or a link may drop all data. So the race between the links ends with the first valid answer in the proxy's
+//! protocol.
 //!
-//! The client's data must not reach its server twice. They are sent in one flight with the request only if the address pair has
-//! given a valid answer within the last 30 s, or is the only pair. Other attempts send only a message that is safe to repeat.
-//! After data have been sent, no other pair is tried, unless the answer shows that another program received the data.
+//! The client's data must not reach the server twice. So data are sent in one flight with the request only if the
+//! address pair has given a valid answer within the last 30 s, or is the only pair. Other attempts send only a message
+//! that is safe to repeat. After an attempt has sent data, no other pair is tried, unless the answer shows that another
+//! program received the data.
 
 use super::config::{Limits, User, Via};
 use super::connect::{Attempts, Candidates, Pair, connect_to, pairs};
@@ -30,23 +32,23 @@ static PASSED_OVER: RateLimited = RateLimited::new();
 pub struct Connected {
     /// The stream to the target.
     pub server: TcpStream,
-    /// Source address of the connection as the target sees it.
+    /// Local address of the connection to the target, as the proxy reports it; `None` if it reports none.
     pub bound: Option<SocketAddr>,
     /// Bytes from the target that have already been read.
     pub first: Vec<u8>,
 }
 
-/// Reason for a failed connection: the reply for the client, and the text for the log.
+/// Reason why no connection was opened: the reply for the client, and the text for the log.
 pub type NotConnected = (Reply, String);
 
-/// Data that a client sends before it has an answer. Each attempt to reach the target sends all of them again.
+/// Data that a client sends before its request is answered. Each attempt to reach the target sends all of them again.
 pub struct EarlyData<F> {
     read_more: F,
     bytes: Vec<u8>,
 }
 
 impl<F: FnMut() -> io::Result<Vec<u8>>> EarlyData<F> {
-    /// `read_more` returns the data received since the last call.
+    /// Creates an empty store. `read_more` returns the data that the client has sent since the last call.
     pub const fn new(read_more: F) -> Self {
         Self { read_more, bytes: Vec::new() }
     }
@@ -59,19 +61,19 @@ impl<F: FnMut() -> io::Result<Vec<u8>>> EarlyData<F> {
     }
 }
 
-/// First messages of the protocol with an upstream proxy.
+/// The first messages between this program and an upstream proxy, in the proxy's protocol.
 pub trait Dialogue: Sync {
     /// The proxy's answer to `hello`.
     type Answer: Send;
 
-    /// First message, which the proxy answers, for a connection from this local address. It is safe to send it on several
-    /// connections, because it contains no data of the client.
+    /// Encodes the first message, which the proxy answers. `local` is the local address of the connection. The message
+    /// contains no data of the client, so it may be sent over several connections.
     ///
     /// # Errors
     /// If the message cannot be encoded.
     fn hello(&self, local: IpAddr) -> io::Result<Vec<u8>>;
 
-    /// The rest of the request, after `hello`.
+    /// Encodes the rest of the request, which follows `hello`.
     ///
     /// # Errors
     /// If the request cannot be encoded.
@@ -81,27 +83,27 @@ pub trait Dialogue: Sync {
     fn answer(&self, stream: &TcpStream) -> impl Future<Output = Result<Self::Answer, NoAnswer>> + Send;
 }
 
-/// Reason why a connection has no valid answer.
+/// Reason why there is no valid answer on a connection.
 #[derive(Debug)]
 pub enum NoAnswer {
-    /// Another program than the proxy answered.
+    /// A program other than the proxy answered.
     Foreign(NotConnected),
     /// The connection failed or ended.
     Broken(NotConnected),
 }
 
-/// A connection with a valid answer.
+/// A connection on which the proxy has given a valid answer.
 #[derive(Debug)]
 pub struct Opened<A> {
     /// The connection.
     pub stream: TcpStream,
     /// The proxy's answer to `hello`.
     pub answer: A,
-    /// True if request and early data have been sent; otherwise [`UpstreamProxy::complete`] sends them.
+    /// True if the request and early data have been sent; if false, [`UpstreamProxy::complete`] must send them.
     is_complete: bool,
 }
 
-/// A failed attempt. It is final if the client's data may have reached the proxy: then no other attempt follows.
+/// A failed attempt. If it is final, no other attempt follows, because the client's data may have reached the proxy.
 struct Failed {
     reason: NotConnected,
     is_final: bool,
@@ -118,7 +120,7 @@ pub struct UpstreamProxy {
 }
 
 impl UpstreamProxy {
-    /// Creates it from the settings.
+    /// Creates an upstream proxy from the settings.
     pub fn new(via: Via, limits: &Limits) -> Self {
         let keep_alive = via.keep_alive.unwrap_or(limits.keep_alive).duration();
         let options = StreamOptions { transport: Transport::multipath(), keep_alive };
@@ -126,17 +128,17 @@ impl UpstreamProxy {
         Self { via, options, resolver, history: PairHistory::default() }
     }
 
-    /// Transport of connections to the proxy.
+    /// Returns the transport of connections to the proxy.
     pub const fn transport(&self) -> Transport {
         self.options.transport
     }
 
-    /// The user with which this program logs in at the proxy.
+    /// Returns the user as which this program logs in at the proxy; `None` without a login.
     pub const fn user(&self) -> Option<&User> {
         self.via.user.as_ref()
     }
 
-    /// The resolver of this machine.
+    /// Returns the resolver for names that this machine looks up.
     pub const fn resolver(&self) -> &Resolver {
         &self.resolver
     }
@@ -144,7 +146,7 @@ impl UpstreamProxy {
     /// Connects over the links and returns the first connection with a valid answer.
     ///
     /// # Errors
-    /// The error of the last failed attempt, or if the client has disconnected.
+    /// The error of the last failed attempt, or that the client has disconnected.
     pub async fn open<D: Dialogue, F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         dialogue: &D,
@@ -195,15 +197,15 @@ impl UpstreamProxy {
                 }
                 () = sleep_until(candidates.due_at()), if candidates.has_more() && !is_held => {
                     is_held = has_sent_data.load(Ordering::Relaxed);
-                    // Forget this pair of addresses, so that the next connection waits for an answer before it sends
-                    // data.
+                    // The result of this pair is removed, so that the next connection waits for an answer before it
+                    // sends data.
                     first.filter(|_| is_held).inspect(|pair| self.history.forget(*pair));
                 }
             }
         }
     }
 
-    /// Sends request and early data, unless they have already been sent.
+    /// Sends the request and early data, unless the attempt has already sent them.
     ///
     /// # Errors
     /// If the client has disconnected, or the connection has failed.
@@ -221,7 +223,7 @@ impl UpstreamProxy {
         write_all(&opened.stream, &bytes).await.map_err(|error| self.connect_error(&error))
     }
 
-    /// Connects and waits for an answer before any data are sent.
+    /// Makes one attempt that waits for an answer before it sends data.
     async fn attempt<D: Dialogue>(&self, pair: Pair, dialogue: &D) -> Ended<D::Answer> {
         let begin = Instant::now();
         let attempting = async {
@@ -240,7 +242,7 @@ impl UpstreamProxy {
         }
     }
 
-    /// Connects and sends greeting, request and early data in one flight.
+    /// Makes one attempt that sends greeting, request and early data in one flight.
     async fn attempt_at_once<D: Dialogue, F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         pair: Pair,
@@ -280,7 +282,8 @@ impl UpstreamProxy {
         }
     }
 
-    /// Records the pair that answered, and earlier pairs as failed. `reason` is the error of the last failed attempt.
+    /// Records the pair that answered, and the pairs that were started before it as failed. `reason` is the error of
+    /// the last failed attempt.
     fn record_success(
         &self,
         pair: Pair,
@@ -303,9 +306,10 @@ impl UpstreamProxy {
         }
     }
 
-    /// Address pairs in the order of attempts, local addresses, and the running look-up of further addresses of the proxy.
+    /// Returns the address pairs in the order of attempts, the local addresses, and the proxy's addresses whose look-up
+    /// is still running.
     async fn candidates(&self) -> io::Result<(Vec<Pair>, Vec<IpAddr>, Addresses)> {
-        // The configuration check has already refused an invalid text.
+        // The text is valid, because the check of the configuration file refuses any other.
         let (host, port) = host_and_port(&self.via.proxy).ok_or(ErrorKind::InvalidInput)?;
         let mut addresses = self.resolver.addresses(None, host, port).await?;
         let from = uplinks::addresses(&self.via.from)?;
@@ -314,24 +318,25 @@ impl UpstreamProxy {
         Ok((order, from, addresses))
     }
 
-    /// The error of a failed connection to the proxy.
+    /// Creates the error of a failed connection to the proxy.
     pub fn connect_error(&self, error: &io::Error) -> NotConnected {
         let (reply, reason) = connect_error(error);
         (reply, format!("the proxy {}: {reason}", self.via.proxy))
     }
 
-    /// The error of a proxy that violates the protocol or refuses; `reason` is a predicate, such as "refuses the user".
+    /// Creates the error for a proxy that violates the protocol or refuses. `reason` is a predicate, such as "refuses
+    /// the user".
     pub fn refused(&self, reason: &str) -> NotConnected {
         (Reply::Failure, format!("the proxy {} {reason}", self.via.proxy))
     }
 
-    /// The error of a rejected request, with the reason that the proxy reported.
+    /// Creates the error of a request that the proxy rejected, with the reason that it reported.
     pub fn rejected(&self, reply: Reply, reason: impl core::fmt::Display) -> NotConnected {
         (reply, format!("the proxy {} reports: {reason}", self.via.proxy))
     }
 }
 
-/// The reply to a client for a failed connection (RFC 1928 §6), and the text for the log.
+/// Converts the error of a connection to the reply to the client (RFC 1928 §6), and the text for the log.
 pub fn connect_error(error: &io::Error) -> NotConnected {
     let reply = match error.kind() {
         ErrorKind::ConnectionRefused => Reply::Refused,

@@ -14,7 +14,9 @@ fn targets() -> impl Strategy<Value = Target> {
     prop_oneof![
         (any::<IpAddr>(), any::<u16>()).prop_map(|(ip, port)| Target::Address(SocketAddr::new(ip, port))),
         ("[a-z0-9.-]{1,255}", any::<u16>())
-            .prop_filter("an address is none", |(name, _)| name.parse::<IpAddr>().is_err())
+            .prop_filter("a name that is an address is parsed as an address", |(name, _)| name
+                .parse::<IpAddr>()
+                .is_err())
             .prop_map(|(name, port)| Target::Name(name, port)),
     ]
 }
@@ -59,7 +61,7 @@ fn options() -> impl Strategy<Value = Vec<TcpOption>> {
     prop::collection::vec(option, 0..5)
 }
 
-/// Generates bytes without a zero at the end, which would be padding.
+/// Generates bytes that do not end in a zero, which would be taken for padding.
 fn unpadded() -> impl Strategy<Value = Vec<u8>> {
     let ends_in_zero = |bytes: &Vec<u8>| bytes.last() == Some(&0);
     prop::collection::vec(any::<u8>(), 0..20)
@@ -215,7 +217,7 @@ proptest! {
     #[test]
     fn requested_host_is_read(name in "[a-z0-9]{1,20}\\.example", record in 1..400_usize) {
         let host = http_host(format!("GET / HTTP/1.1\r\nHost: {name}:80\r\n\r\n").as_bytes());
-        prop_assert_eq!(host.expect("valid").expect("whole").0, Some(name.clone()));
+        prop_assert_eq!(host.expect("valid").expect("complete").0, Some(name.clone()));
         let len = name.len() as u16;
         let lengths = [len + 9, 0, len + 5, len + 3].map(u16::to_be_bytes).concat();
         let extensions = [&lengths[..], &[0], &len.to_be_bytes(), name.as_bytes()].concat();
@@ -225,7 +227,7 @@ proptest! {
             .chunks(record)
             .flat_map(|content| [&[22, 3, 1], &(content.len() as u16).to_be_bytes()[..], content].concat())
             .collect();
-        let found = server_name(&bytes).expect("valid").expect("whole");
+        let found = server_name(&bytes).expect("valid").expect("complete");
         prop_assert_eq!(found, (Some(name), bytes.len()));
     }
 }

@@ -2,15 +2,15 @@
 /*
  * BALIA, the balanced linked adaptation (draft-walid-mptcp-congestion-control; Peng et al. 2014).
  *
- * With rates x_i = c_i/RTT_i and a = max x_i / x: per packet acknowledged, the window grows by
- * x / (RTT (sum x_i)^2) * (1 + a)/2 * (4 + a)/5 packets. Loss: c -= c/2 * min(a, 1.5). Slow start as in TCP.
+ * With rates x_i = c_i/RTT_i and a = max x_i / x, the window grows by x / (RTT (sum x_i)^2) * (1 + a)/2 * (4 + a)/5
+ * packets per acknowledged packet. A loss: c -= c/2 * min(a, 1.5). Slow start as in TCP.
  * Rust counterpart: crates/multipath/src/congestion/balia.rs.
  */
 #include "path.h"
 #include "stateless.h"
 
 struct totals {
-	/* sum x_i and max x_i times the path's own RTT, packets, Q14: at most 16 * 2^44. */
+	/* sum x_i and max x_i, multiplied by the RTT of this path, packets, Q14: at most 16 * 2^44. */
 	u64 rate;
 	u64 fastest;
 };
@@ -24,7 +24,7 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 	totals->fastest = most(totals->fastest, rate);
 }
 
-/* a, Q10, at most 4; the loss reaction uses at most 1.5. */
+/* Returns a, Q10, limited to 4. The reaction to a loss limits it further, to 1.5. */
 static ALWAYS_INLINE u64 imbalance(const struct totals *totals, const struct own *own)
 {
 	u64 rate = (u64)window(&own->path) << RATIO_BITS;
@@ -33,8 +33,8 @@ static ALWAYS_INLINE u64 imbalance(const struct totals *totals, const struct own
 }
 
 /*
- * The increase per packet, Q32. With m = max x_i and s = sum x_i, both times RTT, so that a = m/c, it is
- * ((m/s)^2 / c + 5 m/s / s + 4 c/s / s) / 10, in which no quotient is large.
+ * Returns the increase per packet, Q32. With m = max x_i and s = sum x_i, both multiplied by RTT, a is m/c and the increase is
+ * ((m/s)^2 / c + 5 m/s / s + 4 c/s / s) / 10. No quotient in this form is large.
  */
 static ALWAYS_INLINE u64 increase(const struct totals *totals, const struct own *own)
 {
@@ -67,7 +67,7 @@ static ALWAYS_INLINE u32 after_loss(struct group *group, const struct own *own, 
 
 	if (visit(group, own, &totals) < 2)
 		return half(own, own->settings->floor);
-	/* Rounded up: the window has whole packets, the decrease is a real number. */
+	/* Rounded up, because the window is a whole number of packets and the decrease is a real number. */
 	decrease = (cwnd * least(imbalance(&totals, own), 1536) + 2047) >> 11;
 	return most(less(cwnd, decrease), own->settings->floor);
 }

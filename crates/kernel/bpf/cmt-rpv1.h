@@ -2,9 +2,9 @@
 /*
  * CMT/RPv1, resource pooling by thresholds (Dreibholz et al. 2011, III-B.1).
  *
- * With the share s = s_P / sum s_i: the window grows by s packets per acknowledgement in slow start, and by s packets per
- * full window in avoidance. Loss: max(c - sum c_i / 2, 4 s). For a path without a threshold the sums use the mean of the
- * known ones. Rust counterpart: crates/multipath/src/congestion/cmt_rpv1.rs.
+ * With the share s = s_P / sum s_i, the window grows by s packets per acknowledgement in slow start, and by s packets per
+ * full window in congestion avoidance. A loss: max(c - sum c_i / 2, 4 s). For a path without a threshold, the sums use the
+ * mean of the known thresholds. Rust counterpart: crates/multipath/src/congestion/cmt_rpv1.rs.
  */
 #define KEEPS_COUNT 1
 
@@ -14,7 +14,7 @@
 
 struct totals {
 	u64 window;
-	/* Sum of the known thresholds in packets, and their number. */
+	/* Sum of the known thresholds, packets, and number of known thresholds. */
 	u64 thresholds;
 	u32 known;
 	u32 paths;
@@ -31,14 +31,14 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 	totals->paths++;
 }
 
-/* The path's share of the thresholds, Q32. */
+/* Returns the share of this path in the sum of the thresholds, Q32. */
 static ALWAYS_INLINE u64 share(const struct totals *totals, const struct own *own)
 {
 	u64 threshold = own->path.ssthresh;
 
 	if (threshold >= NO_THRESHOLD || !totals->thresholds)
 		return ONE_PACKET / most(totals->paths, 1);
-	/* Each unknown threshold adds the mean of the known ones to the sum. */
+	/* Each path without a threshold adds the mean of the known thresholds to the sum. */
 	return (least(threshold, MAX_PACKETS) * totals->known << 32) / (totals->thresholds * totals->paths);
 }
 

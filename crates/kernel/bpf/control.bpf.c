@@ -2,28 +2,28 @@
 /*
  * A coupled congestion control for the subflows of Linux's Multipath TCP, as tcp_congestion_ops in BPF (struct_ops).
  *
- * Compiled once for each control: CONTROL is its file of arithmetic, NAME its name. A subflow finds its peers in the list of
- * its connection, without lookups or locks. The kernel changes that list under a lock that is not held here, but frees its
- * entries only after a grace period of RCU, and these programs run within one. So a walk through the list may miss a
- * subflow that is added or removed, but never reads freed memory.
+ * This file is compiled once for each algorithm: CONTROL is the file with its arithmetic, NAME its name. A subflow finds its
+ * peers in the list of its connection, without lookups or locks. The kernel changes that list under a lock that is not held
+ * here. It frees list entries only after a grace period of RCU, and these programs run within one grace period. So a walk
+ * through the list may miss a subflow that is added or removed at the same time, but never reads freed memory.
  */
 #include "kernel.h"
 #include CONTROL
 #include "reduction.h"
 
-/* Maximum number of subflows that are read: twice the limit of the kernel's path manager. */
+/* Maximum number of subflows that a walk reads: twice the limit of the kernel's path manager. */
 #define MOST_SUBFLOWS 16
 
 char _license[] SEC("license") = "GPL";
 
-/* The loader replaces it in .rodata. It is volatile, since otherwise the compiler would assume the value given here. */
+/* The loader replaces this value in .rodata. Without `volatile`, the compiler would assume the value given here. */
 const volatile struct {
 	struct settings settings;
-	/* Version of the loader, terminated by a zero. */
+	/* Version of the loader, a string that ends with a zero. */
 	char version[24];
 } chosen = { .settings = { .floor = 2 } };
 
-/* Statistics of all sockets of this control, without acknowledgements of open ones since their last loss. A separate map. */
+/* Statistics of all sockets with this algorithm, in a separate map. A socket adds its counters at a loss and at its end. */
 struct statistics {
 	u64 opened;
 	u64 closed;
@@ -31,7 +31,7 @@ struct statistics {
 	u64 coupled;
 	u64 losses;
 	u64 timeouts;
-	/* Always 0, but the verifier does not assume that. It is in this map, since another map would cost a cache miss. */
+	/* Always 0, but the verifier does not assume that. It is in this map because another map would cost a cache miss. */
 	volatile u64 zero;
 } statistics SEC(".data.count") = {};
 
@@ -39,12 +39,12 @@ struct statistics {
 struct kept {
 	struct common common;
 	u16 opened;
-	/* The socket was in the kernel's state Loss at its last change. */
+	/* True if the kernel's state was Loss when it last changed. */
 	u16 timed_out;
-	/* Acknowledgements since the last loss; of these, the ones with more than one usable subflow. */
+	/* Number of acknowledgements since the last loss, and of those that arrived while more than one subflow was usable. */
 	u32 acknowledged;
 	u32 coupled;
-	/* Copy of the settings when the socket started; it avoids a cache miss for their map at a loss. */
+	/* Copy of the settings at the start of the socket. Reading their map at a loss would cost a cache miss. */
 	struct settings settings;
 	struct state state;
 };
@@ -66,8 +66,8 @@ static ALWAYS_INLINE struct kept *kept_of(struct tcp_sock *tp)
 }
 
 /*
- * The state that is read of a peer. Losses are rare: at a loss, the peers are not in the processor's caches, and branches
- * here are not predicted. Everything is read before the first decision, so that the cache misses overlap.
+ * The state that is read of a peer. Losses are rare, so at a loss the peers' state is not in the processor's caches, and
+ * branches here are mispredicted. So everything is read before the first decision, which makes the cache misses overlap.
  */
 struct peer {
 	const void *control;
@@ -92,35 +92,35 @@ static ALWAYS_INLINE struct peer peer_of(const struct mptcp_subflow_context *sub
 			 TAKEN(subflow, request_bkup, request),
 	};
 
-	/* Otherwise the compiler would delay each read to its first use. */
+	/* Without these statements, the compiler would delay each read until the value is used. */
 	asm volatile("" : "+r"(peer.control), "+r"(peer.cwnd), "+r"(peer.ssthresh), "+r"(peer.srtt));
 	asm volatile("" : "+r"(peer.outstanding), "+r"(peer.state), "+r"(peer.ca_state), "+r"(peer.flags));
 	return peer;
 }
 
-/* The window of a path after the end of a present recovery, during which the kernel reduces it gradually. */
+/* Returns the window at the end of the current recovery, during which the kernel reduces the window gradually. */
 static ALWAYS_INLINE u32 settled_window(const struct peer *peer)
 {
-	/* After an undo there may be no threshold. */
+	/* After an undo, there may be no threshold. */
 	if (peer->ca_state == TCP_CA_CWR || peer->ca_state == TCP_CA_RECOVERY)
 		return least(peer->cwnd, peer->ssthresh);
 	return peer->cwnd;
 }
 
 /*
- * A peer without outstanding data uses no capacity, independent of its window. This is frequent: while one subflow sends
- * the data assigned to it, the others wait for the connection's receive window.
+ * Returns whether a peer uses capacity. A peer without outstanding data does not, whatever its window. This is frequent:
+ * while one subflow sends the data assigned to it, the others wait until the connection's receive window opens.
  */
 static ALWAYS_INLINE int usable(const struct peer *peer, const void *control)
 {
-	/* Two branches instead of nine: no bit is set, and subtracting one from a zero of 32 bits sets the upper bits. */
+	/* Two branches instead of nine: subtracting one from a number of 32 bits sets the upper bits only if the number is 0. */
 	u64 nothing = ((u64)peer->srtt - 1 | (u64)peer->cwnd - 1 | (u64)peer->outstanding - 1) >> 32;
 	u64 closed = ~((1 << TCP_ESTABLISHED | 1 << TCP_CLOSE_WAIT) >> (peer->state & 31)) & 1;
 
 	return peer->control == control && !(nothing | closed | peer->flags);
 }
 
-/* Adds up the path itself and its usable peers, and returns their number. */
+/* Adds up this path and its usable peers, and returns the number of these paths. */
 static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struct totals *totals)
 {
 	const struct inet_connection_sock *icsk = (const void *)group->tp;
@@ -143,7 +143,7 @@ static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struc
 		const struct tcp_sock *tp;
 		struct peer peer;
 
-		/* The list node is the first member. */
+		/* The list node is the first member of the subflow context. */
 		subflow = VIEW(mptcp_subflow_context, next);
 		next = (u64)subflow->node.next;
 		tp = VIEW(tcp_sock, subflow->tcp_sock);
@@ -186,7 +186,7 @@ static ALWAYS_INLINE void account(struct kept *kept)
 	kept->coupled = 0;
 }
 
-/* Whether the window was used when the acknowledged data was sent (net/tcp.h, tcp_is_cwnd_limited). */
+/* Returns whether the window was full when the acknowledged data was sent (net/tcp.h, tcp_is_cwnd_limited). */
 static ALWAYS_INLINE int limited(const struct tcp_sock *tp)
 {
 	if (BITS(tp, is_cwnd_limited))
@@ -232,16 +232,16 @@ u32 ssthresh(u64 *arguments)
 	return threshold;
 }
 
-/* Whether the kernel asked the control for a threshold before a state. */
+/* Returns whether the kernel asks for a threshold before it enters this state. */
 static ALWAYS_INLINE int reduces(u32 state)
 {
 	return state == TCP_CA_CWR || state == TCP_CA_RECOVERY || state == TCP_CA_LOSS;
 }
 
 /*
- * Repairs a reduction for which `ssthresh` was skipped. This is called at its start and at its end: at the start, this program
- * may be skipped, too. CWR ends with the window at the threshold already; after Recovery the kernel moves it there later.
- * After a timeout the threshold ends the slow start.
+ * Repairs a reduction for which the kernel skipped `ssthresh`. The function is called at the start and at the end of a
+ * reduction, because the kernel may skip this program, too, at the start. At the end of CWR, the window is at the threshold
+ * already; after Recovery, the kernel moves it there later. After a timeout, the threshold is where slow start ends.
  */
 static ALWAYS_INLINE void repair(struct tcp_sock *tp, struct kept *kept)
 {
@@ -314,7 +314,7 @@ void release(u64 *arguments)
 {
 	struct kept *kept = kept_of((struct tcp_sock *)arguments[0]);
 
-	/* The kernel may release a socket that was never initialised, or release it twice. */
+	/* The kernel may release a socket that was never initialised, or release a socket twice. */
 	if (!kept->opened)
 		return;
 	kept->opened = 0;

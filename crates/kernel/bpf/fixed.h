@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Fixed point: Qn is an integer in units of 2^-n. The kernel has no floating-point numbers, and BPF no products of 128
- * bits, so every product here must fit 64 bits. Comments give the bounds where they are needed.
+ * Fixed-point numbers: Qn is an integer in units of 2^-n. The kernel has no floating-point numbers, and BPF has no 128-bit
+ * products, so every product here must fit into 64 bits. Comments give the bounds of the factors where they are needed.
  */
 #ifndef ANABRANCH_FIXED_H
 #define ANABRANCH_FIXED_H
 
 #include "types.h"
 
-/* One packet in changes of a window: Q32. */
+/* One packet in Q32, the unit in which window changes are counted. */
 #define ONE_PACKET (1LL << 32)
-/* Fractional bits of a ratio of round-trip times, and of products with it. */
+/* Number of fractional bits of a ratio of round-trip times, and of products with such a ratio. */
 #define RATIO_BITS 14
-/* The largest such ratio, 4096: paths of 1 s and 0.25 ms. */
+/* The largest ratio of round-trip times, 4096: paths of 1 s and 0.25 ms. */
 #define MAX_RATIO (1ULL << (RATIO_BITS + 12))
-/* Upper bound of windows in the formulas, packets. Larger windows grow as if they had this size. */
+/* Upper bound of a window in the formulas, packets. A larger window grows as if it had this size. */
 #define MAX_PACKETS (1U << 18)
 
 /*
- * The same number, with a range unknown to the verifier. It tracks the range of every number, and if a branch depends on
- * one it verifies a loop again for each range: for a sum over subflows that starts with a constant, it would exceed its limit.
+ * Returns the same number, with a range that the verifier does not know. If a branch depends on a number, the verifier
+ * checks a loop again for each range of that number. A sum over subflows that starts with a constant would be too much.
  */
 static ALWAYS_INLINE u64 opaque(u64 number);
 
@@ -33,15 +33,15 @@ static ALWAYS_INLINE u64 most(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* a - b, or 0 if the difference is negative. */
+/* Returns a - b, or 0 if the difference is negative. */
 static ALWAYS_INLINE u64 less(u64 a, u64 b)
 {
 	return a > b ? a - b : 0;
 }
 
 /*
- * RTT_own / RTT_path, Q14, rounded to the nearest; `path` is not 0. With rounding down, a much slower path would always be
- * underestimated, and windows whose count is kept across losses would deviate more and more from the formula.
+ * Returns RTT_own / RTT_path, Q14, rounded to the nearest; `path` is not 0. Rounding down would underestimate each ratio to
+ * a much slower path, and a window whose count is kept across losses would deviate more and more from the formula.
  */
 static ALWAYS_INLINE u64 ratio(u32 own, u32 path)
 {
@@ -49,8 +49,8 @@ static ALWAYS_INLINE u64 ratio(u32 own, u32 path)
 }
 
 /*
- * 1, 0 or -1 if a * b is greater than, equal to or less than c * d, as products of 128 bits. A function that is not `static`
- * is verified separately, and not again in every state of a loop that calls it.
+ * Returns 1, 0 or -1 if a * b is greater than, equal to or less than c * d, as 128-bit products. The verifier checks a function
+ * that is not `static` only once, instead of in every state of a loop that calls the function.
  */
 __attribute__((noinline)) int compare_products(u64 a, u64 b, u64 c, u64 d)
 {

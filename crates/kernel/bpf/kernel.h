@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Types of the kernel that the controls use, by name: the loader finds the offsets of members in the BTF of the running
- * kernel (CO-RE). Unused members are omitted. None of this is an ABI; a kernel without one of these names refuses to load.
+ * Types of the kernel that the programs use. The loader looks up the offsets of the members by name in the BTF of the running
+ * kernel (CO-RE). Unused members are omitted. None of this is an ABI: a kernel without one of these names refuses the program.
  */
 #ifndef ANABRANCH_KERNEL_H
 #define ANABRANCH_KERNEL_H
@@ -67,7 +67,7 @@ struct ack_sample {
 
 #pragma clang attribute pop
 
-/* Members that a control sets; matched by their names. */
+/* Members that a congestion control sets. The kernel matches them by name. */
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
@@ -91,10 +91,10 @@ struct tcp_congestion_ops {
 
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) KSYM;
 
-/* The object at `address`, for reading: an invalid address reads as zeroes. */
+/* The object at `address`, for reading. Reading an invalid address returns zeroes. */
 #define VIEW(type, address) ((const struct type *)bpf_rdonly_cast((const void *)(address), __builtin_btf_type_id(*(struct type *)0, 1)))
 
-/* The storage unit of a bit-field member, at the offset of this kernel. */
+/* The storage unit that contains a bit-field member, at its offset in the running kernel. */
 #define HOLDER(object, member) __builtin_preserve_field_info((object)->member, 0)
 #define HOLDER_SIZE(object, member) __builtin_preserve_field_info((object)->member, 1)
 
@@ -111,11 +111,11 @@ static ALWAYS_INLINE u64 read_holder(const void *place, u32 size)
 
 #define HELD(object, member) read_holder((const void *)(object) + HOLDER(object, member), HOLDER_SIZE(object, member))
 
-/* The storage unit of a bit-field member; one that was read for another member is used if this kernel has both in it. */
+/* Like HELD, but reuses `holder`, which was read for the member `other`, if the running kernel stores both in the same unit. */
 #define HELD_TOO(object, member, other, holder) \
 	(HOLDER(object, member) == HOLDER(object, other) ? (holder) : HELD(object, member))
 
-/* The member's value. */
+/* The value of a bit-field member in its storage unit. */
 #define TAKEN(object, member, holder) \
 	((u64)(holder) << __builtin_preserve_field_info((object)->member, 4) >> __builtin_preserve_field_info((object)->member, 5))
 

@@ -2,8 +2,8 @@
 /*
  * LIA, the linked increases algorithm (RFC 6356).
  *
- * Per packet acknowledged, the window grows by min(max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, 1/c) packets. Round-trip times are
- * relative to the path's own. Slow start as in TCP, or coupled. Loss: half. Rust counterpart: crates/multipath/src/congestion/lia.rs.
+ * The window grows by min(max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, 1/c) packets per acknowledged packet. Round-trip times are
+ * relative to that of this path. Slow start as in TCP, or coupled. A loss: half. Rust: crates/multipath/src/congestion/lia.rs.
  */
 #include "path.h"
 #include "stateless.h"
@@ -25,14 +25,14 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 	totals->best = most(totals->best, (rate >> 8) * faster);
 }
 
-/* max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, packets per packet acknowledged, Q32. */
+/* Returns max(c_i/RTT_i^2) / (sum c_i/RTT_i)^2, packets per acknowledged packet, Q32. */
 static ALWAYS_INLINE u64 linked(const struct totals *totals)
 {
-	/* Two divisions, since the square would not fit; the intermediate result has more digits if they fit. */
+	/* The square of the sum would not fit, so there are two divisions. The first result has `room` more bits if they fit. */
 	u32 room = totals->best >> 46 ? 0 : 16;
 	u64 once = (totals->best << room) / totals->rate;
 
-	/* Q(6 + room), at most 2^34, to Q46. */
+	/* Converts Q(6 + room), at most 2^34, to Q46. */
 	return (once << (40 - room)) / totals->rate;
 }
 

@@ -2,25 +2,25 @@
 /*
  * OLIA, the opportunistic linked increases algorithm (draft-khalili-mptcp-congestion-control; Khalili et al. 2012).
  *
- * Per packet acknowledged, the window changes by (c/RTT^2) / (sum c_i/RTT_i)^2 + alpha/c packets. Best paths maximise l/RTT^2;
- * l is the larger of the bytes acknowledged since the last loss and between the last two. Collected paths are best
- * without having the largest window. If there are any, alpha = 1/(n * collected) on them and -1/(n * largest) on those with
- * the largest window; else 0. Slow start and loss as in TCP. Rust counterpart: crates/multipath/src/congestion/olia.rs.
+ * The window changes by (c/RTT^2) / (sum c_i/RTT_i)^2 + alpha/c packets per acknowledged packet. The best paths maximise
+ * l/RTT^2, where l is the larger number of the bytes acknowledged since the last loss and between the last two losses. A
+ * best path without the largest window is collected. If one exists, alpha = 1/(n * collected) on collected paths and
+ * -1/(n * largest) on the largest; else 0. Slow start and loss as in TCP. Rust: crates/multipath/src/congestion/olia.rs.
  */
 #define KEEPS_COUNT 1
 
 #include "path.h"
 
 struct state {
-	/* Bytes acknowledged from the start to the last loss. */
+	/* Number of bytes acknowledged from the start of the path to the last loss. */
 	u64 before;
-	/* Bytes acknowledged between the last two losses. */
+	/* Number of bytes acknowledged between the last two losses. */
 	u64 between;
-	/* Bytes acknowledged since the start. */
+	/* Number of bytes acknowledged since the start of the path. */
 	u64 acked;
 };
 
-/* Values of a path for comparisons. */
+/* Values by which two paths are compared. */
 struct standing {
 	/* l, bytes, and RTT^2, us^2. */
 	u64 carried;
@@ -31,9 +31,9 @@ struct standing {
 struct totals {
 	/* sum c_i * RTT/RTT_i, packets, Q14. */
 	u64 rate;
-	/* The best path so far. */
+	/* The best of the paths counted so far. */
 	struct standing best;
-	/* Number of equally good paths, their largest window, and the number of those that have it. */
+	/* Number of paths that are as good as the best one, their largest window, and how many of them have this window. */
 	u32 equals, best_cwnd, best_with_it;
 	/* The largest window of all paths, and the number of paths that have it. */
 	u32 largest, with_it;
@@ -51,13 +51,13 @@ static ALWAYS_INLINE struct standing standing(const struct path *path, const str
 	};
 }
 
-/* 1, 0 or -1 if one path is better than, as good as, or worse than another. */
+/* Returns 1, 0 or -1 if the first path is better than, as good as, or worse than the second. */
 static ALWAYS_INLINE int compare(const struct standing *a, const struct standing *b)
 {
 	return compare_products(a->carried, b->rtt2, b->carried, a->rtt2);
 }
 
-/* Zeroed totals compare as equal to any path: neither bytes nor round-trip time. */
+/* In zeroed totals, `best` has neither bytes nor a round-trip time, so it compares as equal to any path. */
 static ALWAYS_INLINE void count_best(struct totals *totals, const struct standing *path)
 {
 	int better = compare(path, &totals->best);
@@ -88,7 +88,7 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 	count_best(totals, &its);
 }
 
-/* alpha, Q32. */
+/* Returns alpha, Q32. */
 static ALWAYS_INLINE s64 alpha(const struct totals *totals, const struct own *own, const struct state *state)
 {
 	struct standing its = standing(&own->path, state);
@@ -120,7 +120,7 @@ static ALWAYS_INLINE void acknowledged(struct group *group, struct own *own, str
 	/* Share of the rate, Q30; over the rate, Q32. */
 	linked = ((rate << 30) / totals.rate << 16) / totals.rate;
 	wanted = alpha(&totals, own, state);
-	/* Not all versions of BPF divide signed numbers. */
+	/* Some versions of BPF cannot divide signed numbers. */
 	towards = (u64)(wanted < 0 ? -wanted : wanted) / most(own->path.cwnd, 1);
 	shift(own, (s64)(acked * linked) + (wanted < 0 ? -(s64)(acked * towards) : (s64)(acked * towards)));
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A control's view of a connection, and the phases that all controls share. Windows are in packets.
+ * A congestion control's view of a connection, and the phases that all algorithms have in common. Windows are in packets.
  *
- * A control's file (lia.h and so on) is arithmetic: it defines the state of a path (struct state) and the sums over paths
- * (struct totals, count()), and handles acknowledgements (acknowledged()) and losses (after_loss()). Its state is updated
- * at the start of the path (begun()), with the carried bytes (carried()), and at losses and timeouts (reacted(),
- * timed_out()); stateless.h is for controls without state. With SAMPLES_RTT it also gets round-trip times (sampled()).
- * A loss resets its count towards the next packet, unless it defines KEEPS_COUNT, as in the Linux kernels that had these
- * controls. The including file defines how paths are found, visit(): control.bpf.c for the kernel, twin.c for tests.
+ * The file of an algorithm (lia.h and so on) has only arithmetic: it defines the state of a path (struct state) and the
+ * sums over paths (struct totals, count()), and handles acknowledgements (acknowledged()) and losses (after_loss()). It
+ * updates the state at the start of the path (begun()), with the carried bytes (carried()), and at losses and timeouts
+ * (reacted(), timed_out()); stateless.h is for algorithms without state. With SAMPLES_RTT, sampled() gets round-trip times.
+ * A loss resets the count towards the next packet, unless the file defines KEEPS_COUNT, as in the Linux kernels that had
+ * the algorithm. The including file defines visit(), which finds paths: control.bpf.c for the kernel, twin.c for tests.
  */
 #ifndef ANABRANCH_PATH_H
 #define ANABRANCH_PATH_H
@@ -16,31 +16,31 @@
 
 #define NO_THRESHOLD 0x7fffffffU
 
-/* Settings of a load; equal for all connections. */
+/* Settings of a loaded program, the same for all connections. */
 struct settings {
 	/* Minimum threshold after a loss, packets: 2 as in Linux's reno, 1 as in the publications. */
 	u32 floor;
-	/* lia: slow start is coupled, too (Becke 2014, eq. 6.11), instead of per path (RFC 6356). */
+	/* Of lia: true if slow start is coupled, too (Becke 2014, eq. 6.11), instead of separate on each path (RFC 6356). */
 	u32 coupled_start;
 };
 
-/* One path of a connection, as the sums over all paths need it. */
+/* The values of a path that the sums over all paths need. */
 struct path {
 	u32 cwnd;
 	u32 ssthresh;
-	/* Smoothed round-trip time, units of 1/8 us, not 0. */
+	/* Smoothed round-trip time, in units of 1/8 us, not 0. */
 	u32 rtt;
 };
 
-/* State of a path between events, for every control. */
+/* State of a path that every algorithm keeps between events. */
 struct common {
-	/* Pending change of the window, less than a packet, Q32. */
+	/* Change of the window that is still to be applied, less than a packet, Q32. */
 	s64 fraction;
-	/* Packets acknowledged since the last full window; for controls that grow once per window. */
+	/* Number of packets acknowledged since the last full window, for algorithms whose window grows once per full window. */
 	u32 counted;
 };
 
-/* The path of an event. */
+/* The path to which an event belongs. */
 struct own {
 	struct path path;
 	struct common *common;
@@ -52,7 +52,7 @@ struct own {
 struct group;
 struct totals;
 
-/* Adds up the path itself and its usable peers by count(), and returns their number. */
+/* Adds up this path and its usable peers by count(), and returns the number of these paths. */
 static ALWAYS_INLINE u32 visit(struct group *group, const struct own *own, struct totals *totals);
 
 static ALWAYS_INLINE u32 window(const struct path *path)
@@ -60,7 +60,7 @@ static ALWAYS_INLINE u32 window(const struct path *path)
 	return opaque(least(path->cwnd, MAX_PACKETS));
 }
 
-/* Changes the window by `packets`, Q32. A decrease lowers the threshold, too, so that no slow start results. */
+/* Changes the window by `packets`, Q32. A decrease lowers the threshold, too, so that slow start does not begin again. */
 static ALWAYS_INLINE void shift(struct own *own, s64 packets)
 {
 	s64 fraction = own->common->fraction + packets;
@@ -83,7 +83,7 @@ static ALWAYS_INLINE int slow_starts(const struct own *own)
 	return own->path.cwnd < own->path.ssthresh;
 }
 
-/* Slow start as in TCP. Returns the number of acknowledged packets left for congestion avoidance. */
+/* Handles slow start as in TCP. Returns the number of acknowledged packets that are left for congestion avoidance. */
 static ALWAYS_INLINE u32 slow_start(struct own *own, u32 acked)
 {
 	u32 step;
@@ -95,7 +95,7 @@ static ALWAYS_INLINE u32 slow_start(struct own *own, u32 acked)
 	return acked - step;
 }
 
-/* Whether a full window has been acknowledged. */
+/* Returns whether a full window has been acknowledged. */
 static ALWAYS_INLINE int full_window(struct own *own, u32 acked)
 {
 	own->common->counted += acked;
@@ -105,7 +105,7 @@ static ALWAYS_INLINE int full_window(struct own *own, u32 acked)
 	return 1;
 }
 
-/* New Reno, for a connection with one path. */
+/* Handles acknowledged packets as New Reno, for a connection with a single path. */
 static ALWAYS_INLINE void reno_acknowledged(struct own *own, u32 acked)
 {
 	acked = slow_start(own, acked);
@@ -128,8 +128,8 @@ static ALWAYS_INLINE u32 half(const struct own *own, u32 floor)
 }
 
 /*
- * Number of acknowledgements of a receiver without aggregation for `acked` packets: one for every second packet (RFC 5681,
- * 4.2). Coupled slow starts count acknowledgements of at least a packet, and network cards merge acknowledgements.
+ * Returns the number of acknowledgements that a receiver without aggregation sends for `acked` packets: one for every second
+ * packet (RFC 5681, 4.2). Coupled slow start counts those of at least a packet, and network cards merge acknowledgements.
  */
 static ALWAYS_INLINE u32 acknowledgements(u32 acked)
 {

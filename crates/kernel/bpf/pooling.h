@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* For controls in which a path gets a share of the growth of one path (resource pooling). They differ in share and loss. */
+/* For algorithms in which the windows of all paths together grow as one (resource pooling). They differ in share and loss. */
 #ifndef ANABRANCH_POOLING_H
 #define ANABRANCH_POOLING_H
 
@@ -7,10 +7,10 @@
 
 struct totals;
 
-/* The path's share of the total of all paths, Q32. */
+/* Returns the share of this path in the total of all paths, Q32. */
 static ALWAYS_INLINE u64 share(const struct totals *totals, const struct own *own);
 
-/* The control defines the totals: it passes zeroed ones to pooled(). */
+/* The file of the algorithm defines struct totals, so the caller passes zeroed totals to pooled(). */
 static ALWAYS_INLINE void pooled(struct group *group, struct own *own, struct totals *totals, u32 acked)
 {
 	int starts = slow_starts(own);

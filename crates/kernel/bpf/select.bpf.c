@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sets the congestion control of every TCP connection of a cgroup: when it starts to connect, and when it is established,
- * since Multipath TCP sets the control of a subflow again when that joins. Programs may set TCP_CONGESTION afterwards.
+ * Sets the congestion control of every TCP connection of a cgroup when the connection starts to connect, and again when it is
+ * established, because Multipath TCP resets that of a joining subflow. Applications may set TCP_CONGESTION afterwards.
  */
 #include "kernel.h"
 
 char _license[] SEC("license") = "GPL";
 
-/* The loader replaces the name in .rodata. */
+/* The loader replaces this name in .rodata. */
 const volatile struct {
 	char name[16];
 } choice = {};

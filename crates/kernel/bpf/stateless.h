@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* For controls whose only state of a path is its window. */
+/* For algorithms whose only state of a path is the window. */
 #ifndef ANABRANCH_STATELESS_H
 #define ANABRANCH_STATELESS_H
 

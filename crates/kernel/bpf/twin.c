@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A control's arithmetic as a program for the host, for tests: it reads events from standard input, and writes the window and
- * threshold of the event's path. crates/kernel/tests/twins compares them with those of the Rust control.
+ * The arithmetic of an algorithm as a program of the host, for tests: reads events from standard input, and writes the window
+ * and the threshold of the event's path. crates/kernel/tests/twins compares both with the results of the Rust code.
  *
- * The phases around the arithmetic are those of the kernel, as in control.bpf.c.
+ * The code around the arithmetic follows the phases of the kernel, as control.bpf.c does.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 #include "reduction.h"
 
 #define MOST_PATHS 8
-/* Half of an address: the kernel's threshold if it skips the program. */
+/* Half of an address, such as the kernel uses as the threshold if it skips the program. */
 #define STACK_VALUE 0x2c3fb8d0U
 
 enum { ADD, REMOVE, USABLE, ACK, LOST, ECN, RECOVERED, TIMED_OUT, TIMED_OUT_AGAIN, LOST_SKIPPED, TIMED_OUT_SKIPPED };
@@ -21,12 +21,12 @@ enum { ADD, REMOVE, USABLE, ACK, LOST, ECN, RECOVERED, TIMED_OUT, TIMED_OUT_AGAI
 struct event {
 	u32 kind;
 	u32 path;
-	/* ACK: packets. LOST, ECN, TIMED_OUT and those SKIPPED: packets in flight. USABLE: 0 or 1. ADD: the initial window. */
+	/* ACK: packets. LOST, ECN, TIMED_OUT, also with SKIPPED: packets in flight. USABLE: 0 or 1. ADD: initial window. */
 	u32 number;
-	/* ACK: smoothed round-trip time, 1/8 us; this sample, us, 0 for none; whether the window was used. */
+	/* ACK: smoothed round-trip time, 1/8 us; sample of this acknowledgement, us, or 0; whether the window was full. */
 	u32 srtt, rtt, limited;
 	u64 now;
-	/* Window and threshold of the Rust control after the event, which replace those computed here. */
+	/* Window and threshold of the Rust code after the event. They replace those computed here. */
 	u32 cwnd, ssthresh;
 	u32 floor, coupled_start;
 };
@@ -40,7 +40,7 @@ struct path_kept {
 	struct common common;
 	struct state state;
 	u64 acked;
-	/* The window at the start of the last reduction, and the threshold before it. */
+	/* The window at the start of the last reduction, and the threshold before that reduction. */
 	u32 before, restored;
 	int present, usable, recovering;
 };
@@ -75,14 +75,14 @@ static u32 visit(struct group *group, const struct own *own, struct totals *tota
 
 static void reduce(struct group *group, struct own *own, struct path_kept *kept, u32 in_flight, int skipped)
 {
-	/* The kernel validates its windows (RFC 7661), so that a control gets only the used part. */
+	/* The kernel validates its windows (RFC 7661), so the algorithm gets only the used part of the window. */
 	own->path.cwnd = most(least(own->path.cwnd, in_flight), 1);
 	kept->before = own->path.cwnd;
 	kept->restored = own->path.ssthresh;
 	own->path.ssthresh = skipped ? STACK_VALUE : reduced(group, own, &kept->state);
 }
 
-/* A change of the kernel's state that begins or ends a reduction. */
+/* Handles a change of the kernel's state that begins or ends a reduction. */
 static void change_state(struct group *group, struct own *own, struct path_kept *kept)
 {
 	repaired(group, own, &kept->state, kept->before, kept->restored);

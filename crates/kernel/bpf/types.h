@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Integers of fixed size, for the kernel and for the host on which the arithmetic is tested. */
+/* Integers of fixed size, for the kernel and for the host on which tests run the arithmetic. */
 #ifndef ANABRANCH_TYPES_H
 #define ANABRANCH_TYPES_H
 

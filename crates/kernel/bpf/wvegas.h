@@ -2,40 +2,40 @@
 /*
  * wVegas, weighted Vegas (Cao, Xu, Fu: Delay-based congestion control for multipath TCP, ICNP 2012).
  *
- * Vegas on each path, with a backlog of 10 packets for the connection, shared by weight. Once per round trip, with RTT the
- * mean and `smallest` the minimum of its samples, backlog = w (1 - base/RTT). Slow start ends when w (1 - base/smallest) > 1, with
- * w = min(w, w base/RTT + 1). In avoidance, when backlog >= alpha: rate = w/RTT, alpha = max(2, 10 rate / sum rate_i); then
- * w += 1 below alpha, -= 1 above it. A persistent queue of twice the smallest since the last drain is drained:
- * w *= base / (2 RTT). For choices that the paper leaves open see the Rust counterpart: crates/multipath/src/congestion/wvegas.rs.
+ * Vegas on each path, with a backlog of 10 packets for the whole connection, divided by weight. Once per round trip, with
+ * RTT the mean and `smallest` the minimum of the samples, backlog = w (1 - base/RTT). Slow start ends if
+ * w (1 - base/smallest) > 1, with w = min(w, w base/RTT + 1). In avoidance, if backlog >= alpha: rate = w/RTT, alpha = max(2,
+ * 10 rate / sum rate_i); then w += 1 below alpha, w -= 1 above it. A queue of at least twice the least one since the last
+ * drain is drained: w *= base / (2 RTT). The Rust code, congestion/wvegas.rs, states the choices that the paper leaves open.
  */
 #include "path.h"
 
 #define SAMPLES_RTT 1
 
-/* Backlogs, packets, Q16: of the connection, minimum of a path, and limit of slow start. */
+/* Backlogs in packets, Q16: of the connection, the minimum of a path, and the limit of slow start. */
 #define TOTAL_ALPHA (10ULL << 16)
 #define MIN_ALPHA (2ULL << 16)
 #define GAMMA (1ULL << 16)
-/* The largest rate, packets per us, Q32, so that its product with the connection's backlog fits. */
+/* The largest rate, packets per us, Q32, so that its product with the backlog of the connection fits into 64 bits. */
 #define MAX_RATE (1ULL << 43)
 #define MIN_SAMPLES 3
 #define MIN_PACKETS 2
 
 struct state {
-	/* Sum of the round's samples, us. */
+	/* Sum of the samples of this round, us. */
 	u64 sampled;
-	/* End of the round, us. */
+	/* Time at which the round ends, us. */
 	u64 round_end;
-	/* Packets per us when the backlog was last reached, Q32; 0 if it was never reached. */
+	/* Rate when the backlog was last reached, packets per us, Q32; 0 if the backlog was never reached. */
 	u64 rate;
-	/* Smallest sample of all and of the round; the newest, 0 if the last acknowledgement had none. us. */
+	/* The smallest sample of all, that of this round, and the newest sample, 0 if the last acknowledgement had none; us. */
 	u32 base, smallest, newest;
 	u32 samples;
-	/* Packets acknowledged in this round, for growth as in reno. */
+	/* Number of packets acknowledged in this round, for growth as in reno. */
 	u32 acked;
-	/* Backlog of this path, packets, Q16; 0 stands for the smallest. */
+	/* Backlog that this path aims at (alpha), packets, Q16; 0 stands for the minimum. */
 	u32 alpha;
-	/* Smallest queueing delay since the last drain, us; 0 for none. */
+	/* Smallest queueing delay since the last drain, us; 0 if there was no measurement. */
 	u32 least_queue;
 };
 
@@ -49,7 +49,7 @@ static ALWAYS_INLINE void count(struct totals *totals, const struct own *own, co
 	totals->rate += state->rate;
 }
 
-/* Processes the round-trip time of an acknowledgement, us; 0 for none. */
+/* Processes the round-trip time that an acknowledgement measured, us; 0 if there is none. */
 static ALWAYS_INLINE void sampled(struct state *state, u32 rtt, int recovering)
 {
 	state->newest = rtt;
@@ -73,7 +73,7 @@ static ALWAYS_INLINE void restart_round(struct state *state)
 	state->acked = 0;
 }
 
-/* w (1 - base/RTT), packets, Q16; `rtt` and base in 1/16 us, not 0. At most 2^18 * 2^28 * 2^16. */
+/* Returns w (1 - base/RTT), packets, Q16; `rtt` and base in 1/16 us, not 0. At most 2^18 * 2^28 * 2^16. */
 static ALWAYS_INLINE u64 backlog(const struct own *own, u64 base, u64 rtt)
 {
 	return (window(&own->path) * less(least(rtt, 1 << 28), base) << 16) / rtt;
@@ -84,7 +84,7 @@ static ALWAYS_INLINE void lower_threshold(struct own *own)
 	own->path.ssthresh = least(own->path.ssthresh, own->path.cwnd - 1);
 }
 
-/* Whether a queueing delay is twice the smallest since the last drain; if so, resets that. */
+/* Returns whether a queueing delay is at least twice the smallest since the last drain; if so, forgets the smallest. */
 static ALWAYS_INLINE int drains(struct state *state, u32 queue)
 {
 	if (!state->least_queue || queue < state->least_queue)
@@ -95,7 +95,7 @@ static ALWAYS_INLINE int drains(struct state *state, u32 queue)
 	return 1;
 }
 
-/* One step of avoidance by the backlog, then a drain of the queue if it is due. */
+/* Changes the window by one step according to the backlog, then drains the queue if that is due. */
 static ALWAYS_INLINE void step(struct own *own, struct state *state, u64 diff, u64 rtt)
 {
 	u64 wanted = most(state->alpha, MIN_ALPHA);
@@ -134,7 +134,7 @@ static ALWAYS_INLINE void decide(struct group *group, struct own *own, struct st
 
 			state->rate = least(((u64)window(&own->path) << 36) / rtt, MAX_RATE);
 			visit(group, own, &totals);
-			/* The path's own rate is in the sum. */
+			/* The sum includes the rate of this path. */
 			state->alpha = most(TOTAL_ALPHA * state->rate / most(totals.rate, 1), MIN_ALPHA);
 		}
 		step(own, state, diff, rtt);

@@ -1,14 +1,14 @@
-//! The table of loadable controls.
+//! The table of congestion controls that can be loaded into the kernel.
 
 use crate::Error;
 
-/// A control for the kernel.
+/// A congestion control that can be loaded into the kernel.
 #[derive(Debug)]
 pub struct Control {
-    /// The control's name in scenarios.
+    /// Name in scenarios.
     pub name: &'static str,
-    /// The control's name in the kernel, for `sysctl`, `TCP_CONGESTION` and `ss`. It equals the name in scenarios, with
-    /// underscores instead of hyphens: BPF permits at most 15 letters, digits and underscores.
+    /// Name in the kernel, for `sysctl`, `TCP_CONGESTION` and `ss`. It is the name in scenarios with underscores
+    /// instead of hyphens, because BPF permits at most 15 letters, digits and underscores.
     pub kernel_name: &'static str,
     /// Description in one line.
     pub summary: &'static str,
@@ -29,7 +29,7 @@ macro_rules! control {
     };
 }
 
-/// Every control for the kernel.
+/// All congestion controls that can be loaded into the kernel.
 pub static CONTROLS: &[Control] = &[
     control!("lia", "linked increases: together as aggressive as one TCP on the best path"),
     control!("olia", "opportunistic linked increases: moves window to the best paths"),
@@ -43,11 +43,11 @@ pub static CONTROLS: &[Control] = &[
     control!("wvegas", "delay-based: a backlog of ten packets, shared by rates"),
 ];
 
-/// The control with this name in scenarios or in the kernel.
+/// Returns the congestion control with this name in scenarios or in the kernel.
 ///
 /// # Errors
 ///
-/// If no control has this name.
+/// If no congestion control has this name.
 pub fn find(name: &str) -> Result<&'static Control, Error> {
     CONTROLS.iter().find(|control| control.name == name || control.kernel_name == name).ok_or_else(|| {
         let names: Vec<_> = CONTROLS.iter().map(|control| control.name).collect();
@@ -55,12 +55,13 @@ pub fn find(name: &str) -> Result<&'static Control, Error> {
     })
 }
 
-/// Settings of a load, for all connections of a control; `struct settings` in `bpf/path.h`.
+/// Settings with which a congestion control is loaded; they apply to all its connections. `struct settings` in
+/// `bpf/path.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Minimum threshold after a loss, packets.
     pub floor: u32,
-    /// `lia`: couples slow start, too.
+    /// True if slow start is coupled as well; only for `lia`.
     pub coupled_start: bool,
 }
 
@@ -70,14 +71,14 @@ impl Default for Settings {
     }
 }
 
-/// Bytes for the version after the settings, its final zero included.
+/// Length of the version after the settings, bytes, including the final zero.
 const VERSION_BYTES: usize = 24;
 
 impl Settings {
-    /// Length of the object's data for settings and version.
+    /// Length of the constants in a compiled object: settings and version.
     pub(crate) const LENGTH: usize = 8 + VERSION_BYTES;
 
-    /// The object's data, with the loader's version.
+    /// Encodes the constants of a compiled object, with the version of this loader.
     pub(crate) fn encode(self) -> [u8; Self::LENGTH] {
         let mut bytes = [0; Self::LENGTH];
         bytes[..4].copy_from_slice(&self.floor.to_ne_bytes());
@@ -88,7 +89,7 @@ impl Settings {
         bytes
     }
 
-    /// The settings and the loader's version; `None` for data of another length.
+    /// Decodes settings and the loader's version; `None` if the data has another length.
     pub(crate) fn decode(bytes: &[u8]) -> Option<(Self, String)> {
         let (floor, rest) = bytes.split_first_chunk::<4>()?;
         let (coupled, version) = rest.split_first_chunk::<4>()?;

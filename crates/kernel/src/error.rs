@@ -1,14 +1,14 @@
-//! Errors, each with a remedy.
+//! Errors, whose texts contain a remedy.
 
 use std::fmt;
 
-/// A failure, by its cause.
+/// Reason why an operation failed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// An invalid argument of the caller.
+    /// An argument of the caller is invalid.
     Input(String),
-    /// This machine lacks something that a control needs, for example a kernel option or a right.
+    /// This machine does not meet a requirement of a congestion control, for example a kernel option or a privilege.
     Machine(String),
     /// The kernel refused an operation.
     Refused(String),

@@ -1,20 +1,20 @@
-//! Prevents child processes from inheriting open files, for which the standard library has no function.
+//! Prevents child processes from inheriting open files. The standard library has no function for that.
 
 use rustix::fd::BorrowedFd;
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::fs;
 use std::io;
 
-/// Makes all open files except the standard ones close in processes started from now on.
+/// Makes all open files, except the standard ones, close in processes that are started from now on.
 ///
 /// # Errors
 ///
-/// If the system does not list the open files.
+/// If the kernel does not list the open files of this process.
 #[allow(unsafe_code)]
 pub fn close_on_exec() -> io::Result<()> {
     let files = fs::read_dir("/proc/self/fd")?.flatten();
     for file in files.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(|&file| file > 2) {
-        // SAFETY: the listed files are open, and no code here closes one of them before the list ends.
+        // SAFETY: the listed files are open, and no code closes one of them before this loop ends.
         let file = unsafe { BorrowedFd::borrow_raw(file) };
         fcntl_setfd(file, FdFlags::CLOEXEC)?;
     }

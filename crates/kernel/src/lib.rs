@@ -1,17 +1,18 @@
-//! Coupled congestion controls for Linux's own Multipath TCP, as BPF, and their loader.
+//! Coupled congestion controls for the Multipath TCP of Linux, written in BPF, and their loader.
 //!
-//! For administrators' tools and test beds that use these controls. Read [`examine`] first, which checks the machine;
-//! then [`CONTROLS`] and [`find`], [`load`] and [`Settings`], and [`run`], which starts a command with a control.
+//! For administrators' tools and test beds that use these congestion controls. Read [`examine`] first, which checks the
+//! machine; then [`CONTROLS`] and [`find`], [`load`] and [`Settings`]; and [`run`], which starts a command whose
+//! connections use one.
 //!
 //! ```
 //! use anabranch_kernel::{CONTROLS, examine, find};
 //!
-//! // Each unmet requirement has its remedy.
+//! // Each unmet requirement comes with its remedy.
 //! for finding in examine().iter().filter(|finding| !finding.there) {
 //!     println!("{}: {}; {}", finding.what, finding.detail, finding.remedy);
 //!     assert!(!finding.remedy.is_empty());
 //! }
-//! // A control has its name in scenarios, and one for `sysctl net.ipv4.tcp_congestion_control`.
+//! // A congestion control has one name in scenarios, and one for `sysctl net.ipv4.tcp_congestion_control`.
 //! assert_eq!(find("cmt-rpv1")?.kernel_name, "cmt_rpv1");
 //! assert!(find("cubic").is_err_and(|error| error.to_string().contains(CONTROLS[0].name)));
 //! # Ok::<(), anabranch_kernel::Error>(())
@@ -31,9 +32,9 @@
 //! # Ok::<(), anabranch_kernel::Error>(())
 //! ```
 //!
-//! The controls are written in C, in `bpf/`: one file of arithmetic for each, and a common file that defines the
-//! `tcp_congestion_ops`. They are compiled in advance (`make bpf`) and included in the loader. Only these files
-//! are under the GPL, which the kernel requires.
+//! The congestion controls are written in C, in `bpf/`: one file of arithmetic for each, and a common file that defines
+//! the `tcp_congestion_ops`. They are compiled in advance (`make bpf`), and the loader contains the compiled objects.
+//! Only these files are under the GPL, which the kernel requires.
 #![cfg(target_os = "linux")]
 
 mod control;

@@ -1,14 +1,14 @@
-//! Replacing the map of a link, for which libbpf-rs has no safe function.
+//! Replaces the map of a BPF link. libbpf-rs has no safe function for that.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Makes a link register another map's operations instead of the present ones, atomically: sockets with the
-/// old operations keep them, and the name is never unregistered.
+/// Atomically makes a link register the operations of another map instead of the current ones. Sockets that use the
+/// current operations keep them, and the name is registered all the time.
 ///
 /// # Errors
 ///
-/// If the kernel refuses, for instance a map with another name.
+/// If the kernel refuses, for instance because the operations in the map have another name.
 #[allow(unsafe_code)]
 pub fn update(link: &impl AsFd, map: &impl AsFd) -> io::Result<()> {
     let (link, map) = (link.as_fd().as_raw_fd(), map.as_fd().as_raw_fd());

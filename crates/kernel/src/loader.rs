@@ -1,4 +1,4 @@
-//! Loads, replaces, lists and unloads controls.
+//! Loads, replaces, lists and unloads congestion controls.
 
 use crate::{CONTROLS, Control, Error, Settings, link, log, machine, object, pins};
 use libbpf_rs::query::LinkTypeInfo;
@@ -7,27 +7,27 @@ use serde::Serialize;
 use std::fs;
 use std::time::Duration;
 
-/// Result of a load.
+/// Result of loading a congestion control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The control was not loaded before.
+    /// The congestion control was not loaded before.
     Loaded,
-    /// The control replaced a loaded version, which stays in memory as long as connections use it.
+    /// A loaded version was replaced. It stays in memory while connections use it.
     Replaced,
 }
 
-/// Statistics of all sockets of a control, `struct statistics` in `bpf/control.bpf.c`. Acknowledgements of an
-/// open socket since its last loss are not included yet.
+/// Statistics of all sockets of a congestion control, `struct statistics` in `bpf/control.bpf.c`. They do not yet
+/// include acknowledgements of an open socket since its last loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Statistics {
-    /// Sockets (subflows, or connections of plain TCP) that have started with the control.
+    /// Sockets (subflows, or TCP connections) that have started with this congestion control.
     pub opened: u64,
-    /// Sockets that have ended, or have changed to another control.
+    /// Sockets that have ended, or that have changed to another congestion control.
     pub closed: u64,
     /// Acknowledgements for which a window was computed.
     pub acknowledgements: u64,
-    /// Updates of the window with more than one usable subflow.
+    /// Acknowledgements for which the window was computed from more than one usable subflow.
     pub coupled: u64,
     /// Reactions to losses and congestion marks, including timeouts.
     pub losses: u64,
@@ -58,38 +58,38 @@ impl Statistics {
         self.timeouts += other.timeouts;
     }
 
-    /// Sockets that use it now, in all network namespaces.
+    /// Returns the number of sockets that use the congestion control now, in all network namespaces.
     pub fn open(&self) -> u64 {
         self.opened.saturating_sub(self.closed)
     }
 }
 
-/// A control that is loaded.
+/// A loaded congestion control.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Loaded {
-    /// The control's name.
+    /// Name of the congestion control in scenarios.
     pub name: &'static str,
-    /// Version of the loader.
+    /// Version of the loader that loaded it.
     pub version: String,
-    /// The kernel's number of the map with its operations, which differs after a replacement.
+    /// The kernel's number of the map with the operations. After a replacement, the number is another one.
     pub number: u32,
     /// Minimum threshold after a loss, packets.
     pub floor: u32,
-    /// `lia`: slow start is coupled, too.
+    /// True if slow start is coupled as well; only for `lia`.
     pub coupled_start: bool,
-    /// Sockets that use it now, in all network namespaces.
+    /// Number of sockets that use the congestion control now, in all network namespaces.
     pub sockets: u64,
-    /// Statistics of its sockets since it was first loaded.
+    /// Statistics of its sockets since the congestion control was first loaded.
     pub statistics: Statistics,
 }
 
-/// Loads a control and registers it under its name until it is unloaded or the machine shuts down. A loaded
-/// control is replaced atomically.
+/// Loads a congestion control and registers it under its name, until it is unloaded or the machine shuts down. If it is
+/// already loaded, it is replaced atomically.
 ///
 /// # Errors
 ///
-/// If this machine lacks a requirement, another control has the name, or the kernel refuses.
+/// If this machine does not meet a requirement, if another congestion control has the name, or if the kernel refuses.
 pub fn load(control: &Control, settings: Settings) -> Result<Outcome, Error> {
     machine::check_for_loading()?;
     let _alone = pins::prepare()?;
@@ -135,7 +135,7 @@ fn replace_loaded(control: &Control, object: &mut Object) -> Result<Outcome, Err
         |error: &dyn std::fmt::Display| Error::system(&format!("cannot replace {}", control.name), error);
     let old = Link::open(pins::link(control.name)).map_err(|error| refused(&error))?;
     let Some(mut map) = operations(object) else { return Err(missing_operations(control.name)) };
-    // The attempt to register the map fills it, and then fails since the name is in use.
+    // Registering the map fills it, and then fails, because the name is in use.
     match map.attach_struct_ops() {
         Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(refused(&log::explain(control.name, &error))),
@@ -144,7 +144,8 @@ fn replace_loaded(control: &Control, object: &mut Object) -> Result<Outcome, Err
     let number = map_number(&map)?;
     link::update(&old, &map).map_err(|error| refused(&error))?;
     pin(control.name, number, object)?;
-    // A network namespace keeps the operations that its default control had when the default was set.
+    // A network namespace keeps the operations that its default congestion control had when the default was set. So the
+    // default is set again.
     if machine::is_default(control.kernel_name) {
         machine::make_default(control.kernel_name).map_err(|error| {
             Error::system(
@@ -168,7 +169,7 @@ fn map_number(map: &MapMut<'_>) -> Result<u32, Error> {
     Ok(info.info.id)
 }
 
-/// Pins the statistics and the settings of the programs.
+/// Pins the maps with the statistics and the settings of the BPF programs.
 fn pin(name: &str, number: u32, object: &mut Object) -> Result<(), Error> {
     let folder = pins::make(name, number)?;
     let refused =
@@ -188,12 +189,12 @@ fn read_pin(pin: &std::path::Path) -> Option<Vec<u8>> {
     MapHandle::from_pinned_path(pin).ok()?.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok()?
 }
 
-/// Reads the statistics of a `struct_ops` program from its pin folder.
+/// Reads the statistics of a set of operations from the folder of its pinned files.
 fn read_statistics(folder: &std::path::Path) -> Option<Statistics> {
     read_pin(&folder.join(pins::STATISTICS)).and_then(|bytes| Statistics::decode(&bytes))
 }
 
-/// The number of the operations registered under a name.
+/// Returns the number of the operations that are registered under a name.
 fn registered_number(name: &str) -> Option<u32> {
     log::begin();
     match Link::open(pins::link(name)).ok()?.info().ok()?.info {
@@ -202,7 +203,7 @@ fn registered_number(name: &str) -> Option<u32> {
     }
 }
 
-/// Removes the replaced operations that no socket uses any more.
+/// Removes the pinned files of replaced operations that no socket uses any more.
 fn remove_unused(name: &str) -> Result<(), Error> {
     let current = registered_number(name);
     for (number, folder) in pins::generations(name) {
@@ -214,12 +215,12 @@ fn remove_unused(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The loaded controls.
+/// Lists the loaded congestion controls.
 ///
 /// # Errors
 ///
-/// If the caller is not root (the kernel informs only root), or if users other than root may have created the
-/// pinned files.
+/// If the caller is not root, because the kernel gives this information only to root; or if users other than root may
+/// have created the pinned files.
 pub fn list() -> Result<Vec<Loaded>, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Machine("only root can list loaded controls; run this as root".to_owned()));
@@ -250,14 +251,16 @@ fn loaded(name: &'static str) -> Option<Loaded> {
     })
 }
 
-/// Number and interval of checks whether the kernel has unregistered a name.
+/// Maximum number of checks whether the kernel has unregistered a name, and the interval between them.
 const UNREGISTER_POLL: (u32, Duration) = (500, Duration::from_millis(10));
 
-/// Unregisters a control. It stays in memory while connections use it. Returns the number of their sockets.
+/// Unregisters a congestion control; returns the number of sockets that still use it. It stays in memory while
+/// connections use it.
 ///
 /// # Errors
 ///
-/// If the control is not loaded or is the default of the caller's network namespace, or the system refuses.
+/// If the congestion control is not loaded, if it is the default of the caller's network namespace, or if the kernel
+/// refuses.
 pub fn unload(control: &Control) -> Result<u64, Error> {
     let name = control.name;
     let open = list()?.into_iter().find(|loaded| loaded.name == name).map_or(0, |loaded| loaded.sockets);

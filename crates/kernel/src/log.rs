@@ -1,14 +1,15 @@
-//! Log messages of libbpf, kept for error messages.
+//! Log messages of libbpf, stored for error messages.
 
 use libbpf_rs::PrintLevel;
 use std::sync::{Mutex, Once, PoisonError};
 
-/// Messages since [`begin`].
+/// Messages since the last call of [`begin`].
 static MESSAGES: Mutex<String> = Mutex::new(String::new());
-/// Makes libbpf use this log, once for the process.
+/// Ensures that libbpf is directed to this log once per process.
 static INITIALISED: Once = Once::new();
 
-/// Maximum length of the stored log, bytes. A longer log loses its beginning; the verifier's error is at its end.
+/// Maximum length of the stored log, bytes. The beginning of a longer log is dropped; the verifier's error is at the
+/// end.
 const MAX_LOG_BYTES: usize = 1 << 20;
 
 #[expect(clippy::needless_pass_by_value, reason = "the signature is that of libbpf-rs")]
@@ -32,12 +33,12 @@ pub fn begin() {
     MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
-/// The log since [`begin`].
+/// Returns the log since the last call of [`begin`].
 pub fn messages() -> String {
     MESSAGES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Explains why the kernel refused to load a program, in a sentence or a few lines.
+/// Explains in a sentence or a few lines why the kernel refused to load a program.
 pub fn explain(control: &str, error: &dyn std::fmt::Display) -> String {
     explanation(control, &error.to_string(), &messages())
 }

@@ -1,34 +1,34 @@
-//! Requirements of a machine for loading controls.
+//! Checks the requirements for loading congestion controls on a machine.
 
 use crate::{Error, pins};
 use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
-/// The oldest kernel with links of controls that can be pinned and replaced.
+/// The first Linux version in which links of congestion controls can be pinned and replaced.
 const MIN_KERNEL_VERSION: (u32, u32) = (6, 4);
 
 /// One requirement, and whether the machine meets it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// The requirement.
+    /// Description of the requirement.
     pub what: &'static str,
-    /// Whether the requirement is met.
+    /// True if the requirement is met.
     pub there: bool,
-    /// The detected state.
+    /// The detected state of the machine.
     pub detail: String,
-    /// The remedy if it is not met.
+    /// The remedy, if the requirement is not met.
     pub remedy: &'static str,
 }
 
-/// Checks all requirements of loading.
+/// Checks all requirements for loading congestion controls.
 pub fn examine() -> Vec<Finding> {
     let mut findings = kernel_requirements();
     findings.push(persistence());
     findings
 }
 
-/// Checks whether loaded controls persist: the BPF file system is mounted.
+/// Checks whether loaded congestion controls persist, which requires a mounted BPF file system.
 fn persistence() -> Finding {
     Finding {
         what: "persistent BPF file system",
@@ -39,7 +39,7 @@ fn persistence() -> Finding {
     }
 }
 
-/// Requirements of running Anabranch's programs in the kernel.
+/// Checks the requirements for running BPF programs of this project in the kernel.
 fn kernel_requirements() -> Vec<Finding> {
     let release = read("/proc/sys/kernel/osrelease");
     let root = rustix::process::geteuid().is_root() && may_load();
@@ -71,8 +71,7 @@ fn kernel_requirements() -> Vec<Finding> {
     ]
 }
 
-/// Whether the caller has `CAP_NET_ADMIN`, and `CAP_BPF` or `CAP_SYS_ADMIN`: root within a container may have
-/// neither.
+/// True if the caller has `CAP_NET_ADMIN`, and also `CAP_BPF` or `CAP_SYS_ADMIN`. In a container, root may lack them.
 fn may_load() -> bool {
     /// `CAP_NET_ADMIN`.
     const NET_ADMIN: u64 = 1 << 12;
@@ -86,7 +85,7 @@ fn may_load() -> bool {
     effective & NET_ADMIN != 0 && effective & (BPF | SYS_ADMIN) != 0
 }
 
-/// Returns an error if the machine cannot run Anabranch's programs in the kernel.
+/// Checks that the machine can run BPF programs of this project in the kernel.
 ///
 /// # Errors
 ///
@@ -95,7 +94,7 @@ pub fn check() -> Result<(), Error> {
     refuse(kernel_requirements())
 }
 
-/// Returns an error if loaded controls would not persist on the machine.
+/// Checks that the machine can run BPF programs of this project, and that loaded congestion controls persist.
 ///
 /// # Errors
 ///
@@ -113,7 +112,7 @@ fn refuse(findings: Vec<Finding>) -> Result<(), Error> {
     }
 }
 
-/// The controls that are registered in the kernel.
+/// Lists the congestion controls that are registered in the kernel.
 pub fn registered() -> Vec<String> {
     read("/proc/sys/net/ipv4/tcp_available_congestion_control")
         .split_whitespace()
@@ -121,15 +120,15 @@ pub fn registered() -> Vec<String> {
         .collect()
 }
 
-/// The default control in the caller's network namespace.
+/// File with the default congestion control of the caller's network namespace.
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-/// Whether a control is the default in the caller's network namespace.
+/// True if a congestion control is the default in the caller's network namespace.
 pub fn is_default(name: &str) -> bool {
     read(DEFAULT) == name
 }
 
-/// Makes the operations that are registered under a name the default in the caller's network namespace.
+/// Makes the operations that are now registered under a name the default in the caller's network namespace.
 ///
 /// # Errors
 ///
@@ -138,7 +137,7 @@ pub fn make_default(name: &str) -> std::io::Result<()> {
     fs::write(DEFAULT, name)
 }
 
-/// Whether a control of that name is registered in the kernel.
+/// True if a congestion control with this name is registered in the kernel.
 pub fn knows(name: &str) -> bool {
     registered().iter().any(|other| other == name)
 }

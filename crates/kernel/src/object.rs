@@ -3,16 +3,16 @@
 use crate::{Control, Error, Settings, log};
 use libbpf_rs::{MapType, Object, ObjectBuilder};
 
-/// Loads a control's programs, with its settings, without registering them.
+/// Loads the BPF programs of a congestion control, with these settings, without registering them.
 ///
 /// # Errors
 ///
-/// If the kernel refuses them, with the log of its verifier.
+/// If the kernel refuses the programs; the error contains the log of the kernel's verifier.
 pub fn load(control: &Control, settings: Settings) -> Result<Object, Error> {
     with_constants(control.name, control.object, &settings.encode())
 }
 
-/// Loads an object whose constants (.rodata) are `constants`.
+/// Loads an object after replacing its constants (.rodata) by `constants`.
 ///
 /// # Errors
 ///
@@ -20,7 +20,7 @@ pub fn load(control: &Control, settings: Settings) -> Result<Object, Error> {
 pub fn with_constants(name: &str, object: &[u8], constants: &[u8]) -> Result<Object, Error> {
     log::begin();
     let refused = |error: libbpf_rs::Error| Error::Refused(log::explain(name, &error));
-    // Names in the kernel consist of letters, digits and underscores.
+    // Names in the kernel consist only of letters, digits and underscores.
     let mut open = ObjectBuilder::default()
         .name(name.replace('-', "_"))
         .map_err(refused)?
@@ -34,7 +34,7 @@ pub fn with_constants(name: &str, object: &[u8], constants: &[u8]) -> Result<Obj
     open.load().map_err(refused)
 }
 
-/// Whether a map of an object contains the operations of a control.
+/// True if a map of an object contains the operations of a congestion control.
 pub fn is_operations(kind: MapType) -> bool {
     kind == MapType::StructOps
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
     use crate::find;
 
-    /// Loads lia with some bytes of its object replaced; returns the resulting error.
+    /// Loads lia after replacing some bytes of its object; returns the resulting error.
     fn changed(from: &[u8], to: &[u8]) -> Option<String> {
         assert_eq!(from.len(), to.len());
         if let Err(error) = crate::machine::check() {
@@ -63,7 +63,7 @@ mod tests {
         Some(error.to_string())
     }
 
-    // Both checks are in one test, because the log of libbpf is global.
+    // Both checks are in one test, because all threads share the log of libbpf.
     #[test]
     fn controls_are_verified_and_errors_explained() {
         if crate::machine::check().is_ok() {

@@ -1,9 +1,9 @@
-//! Pinned files of loaded controls in the BPF file system, which persist until they are removed or the
-//! machine shuts down. `NAME/link` registers the control; `NAME/ID/` has the statistics and settings of each
-//! set of operations that was loaded under the name, where ID is the number of its map in the kernel.
+//! Pinned files of loaded congestion controls in the BPF file system. They persist until they are removed or the
+//! machine shuts down. `NAME/link` registers the congestion control. `NAME/ID/` contains statistics and settings of
+//! each set of operations that was loaded under the name; ID is the kernel's number of its map.
 //!
-//! On many machines every user may create files in the BPF file system. Therefore, files are trusted, and
-//! removed, only if only root can have created them.
+//! On many machines, every user may create files in the BPF file system. So files are trusted, and removed, only if no
+//! user other than root can have created them.
 
 use crate::Error;
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, flock, openat, statfs};
@@ -16,32 +16,32 @@ use std::path::{Path, PathBuf};
 
 /// The usual mount point of the BPF file system.
 pub const BPFFS: &str = "/sys/fs/bpf";
-/// linux/magic.h
+/// Magic number of the BPF file system (linux/magic.h).
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
-/// Pinned file of the programs' statistics.
+/// Name of the pinned file with the statistics of the BPF programs.
 pub const STATISTICS: &str = "statistics";
-/// Pinned file of the programs' settings.
+/// Name of the pinned file with the settings of the BPF programs.
 pub const SETTINGS: &str = "settings";
 /// Mode bits that allow users other than the owner to write.
 const OTHERS_WRITE: u32 = 0o022;
 
-/// The folder of all pinned files.
+/// Returns the folder of all pinned files.
 pub fn root() -> PathBuf {
     Path::new(BPFFS).join("anabranch")
 }
 
-/// The folder of a control.
+/// Returns the folder of a congestion control.
 pub fn folder(name: &str) -> PathBuf {
     root().join(name)
 }
 
-/// The link that registers a control.
+/// Returns the path of the link that registers a congestion control.
 pub fn link(name: &str) -> PathBuf {
     folder(name).join("link")
 }
 
-/// Mounts the BPF file system at its usual place, unless it is mounted, and locks out other loaders until the
-/// returned descriptor is dropped.
+/// Mounts the BPF file system at its usual place, unless it is mounted. Excludes other loaders until the returned
+/// descriptor is dropped.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub fn prepare() -> Result<OwnedFd, Error> {
     Ok(locked)
 }
 
-/// Returns an error if users other than root may have created files in a folder; accepts a missing folder.
+/// Checks that only root can have created files in a folder. A missing folder is accepted.
 fn trust(folder: &Path) -> Result<(), Error> {
     let found = match fs::symlink_metadata(folder) {
         Ok(found) => found,
@@ -83,21 +83,21 @@ fn trust(folder: &Path) -> Result<(), Error> {
     )))
 }
 
-/// Checks whether the pinned files of a control can be trusted.
+/// Checks that only root can have created the pinned files of a congestion control.
 ///
 /// # Errors
 ///
-/// If users other than root may have created them.
+/// If users other than root may have created the pinned files.
 pub fn check(name: &str) -> Result<(), Error> {
     trust(&root())?;
     trust(&folder(name))
 }
 
-/// Creates the folder of a control's set of operations, which only root can enter.
+/// Creates the folder for a set of operations of a congestion control. Only root can enter it.
 ///
 /// # Errors
 ///
-/// If the system refuses, or another user created a folder on its path.
+/// If the kernel refuses, or if another user created a folder on the path.
 pub fn make(name: &str, number: u32) -> Result<PathBuf, Error> {
     let last = folder(name).join(number.to_string());
     for folder in [root(), folder(name), last.clone()] {
@@ -111,24 +111,24 @@ pub fn make(name: &str, number: u32) -> Result<PathBuf, Error> {
     Ok(last)
 }
 
-/// Whether the BPF file system is mounted at its usual place.
+/// True if the BPF file system is mounted at its usual place.
 pub fn mounted() -> bool {
     statfs(BPFFS).is_ok_and(|status| u64::try_from(status.f_type).is_ok_and(|kind| kind == BPF_FS_MAGIC))
 }
 
-/// Whether files at [`BPFFS`] persist after the caller ends: it is mounted, or can be mounted in a mount namespace
-/// that all processes of the machine share.
+/// True if files in [`BPFFS`] persist when the caller ends: the file system is mounted, or can be mounted in the mount
+/// namespace that all processes of the machine share.
 pub fn lasts() -> bool {
     let tree = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     mounted() || tree("1").is_none_or(|machine| tree("self") == Some(machine))
 }
 
-/// The folders of a control's sets of operations, with their numbers.
+/// Lists the folders of all sets of operations of a congestion control, with their numbers.
 pub fn generations(name: &str) -> Vec<(u32, PathBuf)> {
     numbered_folders(&folder(name))
 }
 
-/// Folders whose name is a number, without links to folders.
+/// Lists the folders whose names are numbers. Symbolic links are skipped.
 fn numbered_folders(folder: &Path) -> Vec<(u32, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<_> = entries
@@ -140,11 +140,11 @@ fn numbered_folders(folder: &Path) -> Vec<(u32, PathBuf)> {
     found
 }
 
-/// Removes only the pinned files of a set of operations, and their folder.
+/// Removes the pinned files of a set of operations, and then their folder. Other files are not removed.
 ///
 /// # Errors
 ///
-/// If the system refuses, for example because the folder contains other files.
+/// If the kernel refuses, for example because the folder contains other files.
 pub fn remove(folder: &Path) -> Result<(), Error> {
     let refused =
         |error: std::io::Error| Error::system(&format!("cannot remove {}", folder.display()), &error);

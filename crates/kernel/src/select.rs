@@ -1,9 +1,9 @@
-//! Sets the control of one program and its descendants, by their cgroup.
+//! Sets the congestion control for the connections of a command and its descendants, by their cgroup.
 //!
-//! The program replaces the caller (`exec`), so that it receives the signals, has the terminal and
-//! determines the exit status. A second process, the holder, holds the BPF program that sets the control, until the cgroup is empty. The program may wait for
-//! all of its children, so the holder must not be its child: the caller starts a process that starts the holder and
-//! ends, and init inherits the holder.
+//! The command replaces the calling process (`exec`), so that it receives the signals, has the terminal and determines
+//! the exit status. A second process, the holder, keeps the BPF program that sets the congestion control attached until
+//! the cgroup is empty. The command may wait for all of its children, so the holder must not be one of them: the caller
+//! starts a process that starts the holder and ends, so init becomes the holder's parent.
 
 use crate::{Error, find, inherited, machine, object};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -24,12 +24,12 @@ static OBJECT: &[u8] = include_bytes!("../bpf/objects/select.bpf.o");
 /// Prefix of the names of the cgroups that this module creates.
 const CGROUP_PREFIX: &str = "anabranch-";
 
-/// Byte that the holder writes once new connections get the control.
+/// Byte that the holder writes when new connections get the congestion control.
 const READY: u8 = b'+';
 
-/// Runs a command in place of the caller, with the control for its connections and those of its children.
-/// Returns only on failure. `holder` runs [`detach`] with two arguments, the name of the control and the
-/// number of the process.
+/// Runs a command in place of the calling process. Its connections, and those of its descendants, use the congestion
+/// control. Returns only if that fails. `holder` is a command that runs [`detach`]; this function adds two arguments,
+/// the name of the congestion control and the process id.
 pub fn run(name: &str, command: &[String], holder: &mut Command) -> Error {
     match begin(name, command, holder) {
         Ok(mut command) => Error::system("cannot run the command", &command.exec()),
@@ -57,7 +57,7 @@ fn begin(name: &str, command: &[String], holder: &mut Command) -> Result<Command
     Ok(command)
 }
 
-/// Starts the holder and waits until it sets the control.
+/// Starts the holder and waits until it sets the congestion control.
 fn start(name: &str, holder: &mut Command) -> Result<(), Error> {
     let mut between = holder
         .arg(name)
@@ -79,8 +79,8 @@ fn holder_error(error: &io::Error) -> Error {
     Error::system("cannot start the process that holds the control", error)
 }
 
-/// Starts `holder`, which runs [`hold`], detached from the caller's terminal, working folder and open files,
-/// except standard output and, until it sets the control, standard error.
+/// Starts `holder`, a command that runs [`hold`]. It is detached from the caller's terminal, working folder and open
+/// files, except standard output and, until it sets the congestion control, standard error.
 ///
 /// # Errors
 ///
@@ -92,7 +92,7 @@ pub fn detach(holder: &mut Command) -> Result<(), Error> {
     Ok(())
 }
 
-/// Closes the caller's standard files, since other processes may wait for their end.
+/// Replaces the standard files of this process by `/dev/null`, because other processes may wait until they are closed.
 fn close_standard_files() -> io::Result<()> {
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&nothing)?;
@@ -101,24 +101,25 @@ fn close_standard_files() -> io::Result<()> {
     Ok(())
 }
 
-/// A cgroup of version 2, accessed by a mount without a place in the file system: the caller may be in a
-/// network namespace whose `/sys` has no cgroups, or on a machine that does not mount this version.
+/// A cgroup of version 2. It is accessed through a mount that is not visible in the file system, because the caller may
+/// be in a network namespace whose `/sys` has no cgroups, or on a machine that does not mount this version.
 struct Group {
     hierarchy: OwnedFd,
     path: PathBuf,
 }
 
 impl Group {
-    /// Creates one below the cgroup of a process, so that its limits remain effective. If the process is
-    /// already in a cgroup of this module, the new cgroup becomes its sibling: of two nested cgroups the upper one
-    /// would determine the control, but the later choice has to.
+    /// Creates a cgroup below that of a process, so that the limits of the latter remain effective. If the process is
+    /// already in a cgroup of this module, the new one becomes its sibling. If it were nested in that one, the upper
+    /// cgroup would determine the congestion control, but the later choice must.
     fn create_for(process: u32) -> io::Result<Self> {
         let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(&context)?;
         let hierarchy = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
         let groups = fs::read_to_string(format!("/proc/{process}/cgroup"))?;
         let theirs = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-        // The name contains the holder's process number: the process may already have a cgroup of an earlier holder.
+        // The name contains the process id of the holder, because an earlier holder may already have created a cgroup
+        // for this process.
         Self::make(
             hierarchy,
             enclosing_foreign_cgroup(Path::new(theirs))
@@ -129,7 +130,7 @@ impl Group {
     fn make(hierarchy: OwnedFd, path: PathBuf) -> io::Result<Self> {
         let make = || mkdirat(&hierarchy, &path, Mode::from_raw_mode(0o755));
         make().or_else(|error| {
-            // The cgroup of a killed holder still exists. The kernel refuses to remove it if it has processes.
+            // The cgroup of a holder that was killed still exists. The kernel refuses to remove it if it has processes.
             if error != Errno::EXIST {
                 return Err(error);
             }
@@ -147,7 +148,7 @@ impl Group {
         self.open("cgroup.procs", OFlags::WRONLY)?.write_all(process.to_string().as_bytes())
     }
 
-    /// Returns when the last process of the cgroup has ended.
+    /// Waits until the last process of the cgroup has ended.
     fn wait(&self) -> io::Result<()> {
         let mut events = self.open("cgroup.events", OFlags::RDONLY)?;
         loop {
@@ -157,7 +158,7 @@ impl Group {
             if text.lines().any(|line| line == "populated 0") {
                 return Ok(());
             }
-            // The kernel signals a change of the file.
+            // The kernel reports a change of this file as an exceptional condition.
             poll(&mut [PollFd::new(&events, PollFlags::PRI)], None)?;
         }
     }
@@ -165,20 +166,20 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A cgroup that is not empty remains; the kernel reports it, but there is no remedy.
+        // Ignore errors: a cgroup that is not empty remains, and there is no remedy.
         let _ = unlinkat(&self.hierarchy, &self.path, AtFlags::REMOVEDIR);
     }
 }
 
-/// The nearest enclosing cgroup that this module has not created.
+/// Returns the nearest enclosing cgroup that this module has not created.
 fn enclosing_foreign_cgroup(path: &Path) -> &Path {
     let ours =
         |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CGROUP_PREFIX));
     path.ancestors().find(|path| !ours(path)).unwrap_or(path)
 }
 
-/// Moves a process to a new cgroup, reports that on standard output, and sets the control of every connection
-/// of that cgroup until its last process has ended.
+/// Moves a process to a new cgroup, and sets the congestion control of every connection of this cgroup until its last
+/// process has ended. Reports on standard output when new connections get the congestion control.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The included objects match their sources.
+//! Checks that the compiled objects in the repository match their sources.
 #![cfg(target_os = "linux")]
 
 use anabranch_testkit::machine::skip;

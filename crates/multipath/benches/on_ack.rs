@@ -1,4 +1,4 @@
-//! Cost of an acknowledgement in congestion avoidance, by algorithm and number of paths.
+//! Measures the cost of processing an acknowledgement in congestion avoidance, by algorithm and number of paths.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
@@ -8,7 +8,7 @@ use std::hint::black_box;
 
 const MSS: u32 = 1_448;
 
-/// A connection in congestion avoidance with a large window, so that growth hardly changes it.
+/// Creates a connection in congestion avoidance. Its window is so large that growth hardly changes it.
 fn connection(build: Build, paths: u8) -> Box<dyn CongestionControl> {
     let mut control = build(&Options::default());
     for id in 0..paths {

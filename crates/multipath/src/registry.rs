@@ -1,12 +1,12 @@
-//! Tables of algorithms to which a program can add its own entries before it reads scenarios.
+//! Tables of algorithms. A program can add entries for algorithms of other crates before it reads scenarios.
 
 use std::error::Error;
 use std::fmt::{self, Display, Formatter};
 use std::sync::{PoisonError, RwLock};
 
-/// An entry of a table.
+/// An entry of a table, found by name.
 pub trait Named: 'static {
-    /// What the table lists, in messages.
+    /// The kind of algorithm in the table, as messages call it.
     const KIND: &'static str;
     /// The name used in scenarios.
     fn name(&self) -> &'static str;
@@ -16,7 +16,7 @@ pub trait Named: 'static {
     }
 }
 
-/// A table with its fixed entries, and those that were added. Entries stay until the process ends.
+/// A table with fixed entries and entries that were added later. Entries stay until the process ends.
 #[derive(Debug)]
 pub(crate) struct Registry<T: 'static> {
     fixed: &'static [T],
@@ -28,15 +28,15 @@ impl<T: Named> Registry<T> {
         Self { fixed, added: RwLock::new(Vec::new()) }
     }
 
-    /// All entries, the added ones last.
+    /// Returns all entries: the fixed ones, then the added ones.
     pub(crate) fn all(&self) -> impl Iterator<Item = &'static T> + use<T> {
         let added = self.added.read().unwrap_or_else(PoisonError::into_inner).clone();
         self.fixed.iter().chain(added)
     }
 
-    /// The entry with this name or alias.
+    /// Returns the entry with this name or alias.
     pub(crate) fn find(&self, name: &str) -> Option<&'static T> {
-        // Most names are of the table, which needs no lock.
+        // Search the fixed entries first, because they need no lock and most names are among them.
         let fixed = self.fixed.iter().find(|entry| is_called(*entry, name));
         fixed.or_else(|| {
             let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
@@ -44,7 +44,7 @@ impl<T: Named> Registry<T> {
         })
     }
 
-    /// Adds an entry.
+    /// Adds an entry, unless its name or an alias is taken or not valid.
     pub(crate) fn add(&self, entry: T) -> Result<&'static T, Refused> {
         let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
         for &name in entry.aliases().iter().chain([&entry.name()]) {
@@ -65,25 +65,25 @@ fn is_called(entry: &impl Named, name: &str) -> bool {
     entry.name() == name || entry.aliases().contains(&name)
 }
 
-/// Whether a name has the form of those in the tables.
+/// True if a name has the same form as the names in the tables.
 fn is_word(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_part)
 }
 
-/// The reason why an entry was not added.
+/// The reason for which an entry was not added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Another entry has this name.
     Taken {
-        /// What the table lists.
+        /// The kind of algorithm in the table.
         kind: &'static str,
         /// The name.
         name: String,
     },
-    /// The name is no word of scenarios.
+    /// The name has a form that scenarios do not permit.
     NotAWord {
-        /// What the table lists.
+        /// The kind of algorithm in the table.
         kind: &'static str,
         /// The name.
         name: String,

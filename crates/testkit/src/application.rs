@@ -1,11 +1,11 @@
-//! An application that writes random bytes and reads those of the other end.
+//! An application that writes random bytes and reads those that the other end writes.
 
 use crate::contents::{Contents, Key};
 use anabranch_base::rng::Rng;
 use anabranch_endpoint::{Reliability, Socket, Write};
 use std::collections::BTreeMap;
 
-/// Data that an application writes.
+/// The data that an application writes.
 #[derive(Clone, Copy, Debug)]
 pub enum Load {
     /// A byte stream.
@@ -14,19 +14,19 @@ pub enum Load {
     Messages {
         /// Minimum of the total length of all messages.
         bytes: u64,
-        /// The length of a message is uniform in these bounds.
+        /// Minimum and maximum length of a message. Lengths are distributed uniformly.
         lengths: (u64, u64),
         /// Number of streams; each message is sent on a random one.
         streams: u16,
         /// Probability that a message is unordered.
         unordered: f64,
-        /// Reliability of each message; a priority is drawn at random below the given one.
+        /// Reliability of each message. A priority is drawn at random below the given one.
         reliability: Reliability,
     },
 }
 
 impl Load {
-    /// Minimum number of bytes.
+    /// Returns the minimum number of bytes of all data.
     pub const fn bytes(self) -> u64 {
         let (Self::Stream { bytes } | Self::Messages { bytes, .. }) = self;
         bytes
@@ -37,28 +37,29 @@ impl Load {
 pub struct Application {
     load: Load,
     rng: Rng,
-    /// Bytes that remain to be written.
+    /// Number of bytes that the application has yet to generate.
     left: u64,
     /// Minimum number of bytes that the other end writes.
     expected: u64,
-    /// Bytes of the current write, of which the first `accepted` are already in the send buffer.
+    /// Bytes of the current write.
     pending: Vec<u8>,
+    /// Number of bytes of the current write that the socket has accepted.
     accepted: usize,
     how: Write,
     out: Vec<u8>,
-    /// Bytes already read of partly delivered messages.
+    /// Bytes that have been read of messages that are delivered in parts.
     parts: BTreeMap<Key, Vec<u8>>,
     pub written: Contents,
     pub read: Contents,
-    /// True if the other end has closed.
+    /// True if the other end has closed its direction.
     pub finished: bool,
-    /// True while the application has to write without end, so that neither end closes.
+    /// True while the application must write without end, so that neither end closes.
     pub goes_on: bool,
     closed: bool,
 }
 
 impl Application {
-    /// An application that writes `load`, while the other end writes at least `expected` bytes.
+    /// Creates an application that writes `load`, while the other end writes at least `expected` bytes.
     pub fn new(load: Load, expected: u64, rng: Rng) -> Self {
         let left = load.bytes();
         Self {
@@ -79,7 +80,7 @@ impl Application {
         }
     }
 
-    /// Generates the next bytes to write; false if none are left.
+    /// Generates the next bytes to write; returns false if none are left.
     fn generate_data(&mut self) -> bool {
         if self.accepted < self.pending.len() {
             return true;
@@ -110,7 +111,8 @@ impl Application {
         true
     }
 
-    /// Writes while there is room, reads all available data, and closes after the last write; true if it did anything.
+    /// Writes while the socket accepts data, reads all available data, and closes after the last write. Returns true if
+    /// it has done any of these.
     pub fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
         let mut busy = false;
         while self.generate_data() {
@@ -146,7 +148,8 @@ impl Application {
             }
             self.out.clear();
         }
-        // An association closes both directions at once (RFC 9260 §9.2), so each end first waits for the other's messages.
+        // An association closes both directions at once (RFC 9260 §9.2), so each end must first read all messages of
+        // the other.
         let has_read_all = match self.load {
             Load::Stream { .. } => true,
             Load::Messages { .. } => self.read.bytes >= self.expected || self.finished,

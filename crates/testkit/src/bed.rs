@@ -1,4 +1,4 @@
-//! The hosts of a scenario, each in its own namespace, with its network emulated between them.
+//! Test bed: the hosts of a scenario, each in a network namespace, and the emulated network between them.
 
 use crate::namespace::Named;
 use anabranch_net::Namespace;
@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::Arc;
 
-/// The hosts of a scenario; dropping this value removes them.
+/// The namespaces of a scenario's hosts. Dropping this value removes them.
 pub struct Hosts {
     pub layout: Layout,
     named: BTreeMap<String, Named>,
 }
 
 impl Hosts {
-    /// Creates hosts and network of a scenario. The path manager gets every address: for subflows at the
-    /// first flow's sending host, for announcements at others.
+    /// Creates the hosts and the network of a scenario. The kernel's path manager gets every address: the sending host
+    /// of the first flow opens subflows from its addresses, the other hosts announce theirs.
     pub fn new(purpose: &str, scenario: &Arc<Scenario>) -> (Self, Emulator) {
         let layout = Layout::new(scenario).expect("a network");
         let name = |host: &str| format!("anabranch-{purpose}-{host}-{}", std::process::id());
@@ -38,17 +38,17 @@ impl Hosts {
         (hosts, emulator)
     }
 
-    /// The namespace of a host.
+    /// Returns the namespace of a host.
     pub fn namespace(&self, host: &str) -> Namespace {
         Namespace::open(self.named[host].path().as_ref()).expect("the namespace exists")
     }
 
-    /// The name of a host's namespace.
+    /// Returns the name of a host's namespace.
     pub fn name(&self, host: &str) -> &str {
         self.named[host].name()
     }
 
-    /// The namespaces of all hosts.
+    /// Returns the namespaces of all hosts, by name of the host.
     pub fn namespaces(&self) -> BTreeMap<String, Namespace> {
         self.named.keys().map(|host| (host.clone(), self.namespace(host))).collect()
     }
@@ -61,7 +61,8 @@ impl Hosts {
         assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Configures addresses and routes of the hosts, and adds every address to the path manager.
+    /// Configures addresses and routes of the hosts, and adds every address to the path manager. The host `opener`
+    /// opens subflows, the others announce their addresses.
     fn configure(&self, opener: &str) {
         for host in &self.layout.hosts {
             let ip = |arguments: &str| self.ip(&host.name, arguments);
@@ -72,7 +73,7 @@ impl Hosts {
                 ip(&format!("address add {address}/32 dev {device}"));
                 ip(&format!("link set {device} up"));
                 ip(&format!("rule add from {address} lookup {table}"));
-                // Without a route for this address, the other interface must not be used instead.
+                // If this interface has no route to a destination, the kernel must not use the other interface instead.
                 ip(&format!("route add unreachable default table {table}"));
                 for route in &interface.routes {
                     let to = &route.to;

@@ -1,13 +1,13 @@
-//! Digests of written and read data, which must be equal.
+//! Digests of the data that one end writes and the other end reads. They must be equal.
 
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
-/// Stream, and true for its unordered messages.
+/// Stream number, and true for the unordered messages of the stream.
 pub type Key = (u16, bool);
 
-/// A digest per stream. Bytes and ordered messages are hashed in their order. Unordered messages may overtake each other,
-/// so their digest is the sum of the hashes of all messages.
+/// Digests of the data of each stream. Bytes and ordered messages are hashed in their order. Unordered messages may
+/// overtake each other, so their digest is the sum of the hashes of all messages.
 #[derive(Clone, Debug, Default)]
 pub struct Contents {
     in_order: BTreeMap<u16, Sha256>,
@@ -41,7 +41,7 @@ impl Contents {
         }
     }
 
-    /// The digests by stream.
+    /// Returns the digests, by stream.
     pub fn digests(&self) -> BTreeMap<Key, [u8; 32]> {
         let in_order =
             self.in_order.iter().map(|(&stream, hash)| ((stream, false), hash.clone().finalize().into()));

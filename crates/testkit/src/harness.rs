@@ -1,4 +1,4 @@
-//! Two endpoints and the wires between them in virtual time, for crates that the simulator depends on.
+//! Two endpoints and the wires between them in virtual time, for tests of crates on which the simulator depends.
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 #[derive(Clone, Debug)]
 pub struct Wire {
     pub delay: Duration,
-    /// Time that a packet occupies the wire.
+    /// Time for which a packet occupies the wire.
     pub serialisation: Duration,
     /// Capacity of the queue in packets.
     pub queue: u64,
@@ -40,13 +40,13 @@ impl Wire {
     }
 }
 
-/// Replaces the packets that an end sends at the same time.
+/// Replaces the packets that one end sends at the same time by others.
 pub type Middlebox = Box<dyn FnMut(Vec<Packet>) -> Vec<Packet>>;
 
-/// Decides about a packet by number (from 0) and content: true drops it.
+/// Decides whether a packet is dropped (true), from its number, which starts at 0, and its content.
 pub type Filter = Box<dyn FnMut(usize, &Packet) -> bool>;
 
-/// The receiving application: checks that it gets every byte once and in order.
+/// A receiving application, which checks that it gets every byte once and in order.
 #[derive(Debug, Default)]
 pub struct Sink {
     pub delivered: u64,
@@ -57,27 +57,29 @@ pub struct Sink {
 
 pub struct Pair<E: Endpoint + core::fmt::Debug> {
     pub now: Time,
-    /// Client and server.
+    /// The client and the server.
     pub ends: [E; 2],
     pub sinks: [Sink; 2],
     pub wires: BTreeMap<(IpAddr, IpAddr), Wire>,
     pub filter: Option<Filter>,
-    /// Every sent packet, with its time and its sending end.
+    /// Every packet that was sent, with its time and the number of the sending end.
     pub log: Vec<(Time, usize, Packet)>,
     pub keep_log: bool,
-    /// Whether the applications read data as soon as it is readable.
+    /// True if the applications read data as soon as it is available.
     pub reading: bool,
-    /// Strips the options of Multipath TCP from the packets of this end, as a middlebox might.
+    /// If set, the options of Multipath TCP are removed from the packets of the end with this number, as a middlebox might
+    /// do.
     pub stripping: Option<usize>,
-    /// Changes packets in flight.
+    /// Changes each packet in flight.
     pub tampering: Option<fn(&mut Packet)>,
-    /// Splits and merges packets in flight.
+    /// Splits and merges the packets in flight.
     pub middlebox: Option<Middlebox>,
-    /// True if the wires change payloads without detection, so that bytes may be placed at wrong offsets.
+    /// True if the wires change payloads in ways that no checksum detects, so that bytes may be placed at wrong
+    /// offsets.
     pub damaged: bool,
-    /// Local port of the next additional path of each end.
+    /// Local port of each end's next additional path.
     pub next_port: [u16; 2],
-    /// Ranges of the stream that each end has placed.
+    /// Ranges of the stream that each end has placed in its receive buffer.
     placed: [RangeSet; 2],
     written: u64,
     closed: bool,
@@ -198,13 +200,13 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         }
     }
 
-    /// Exchanges packets and events of both ends at this moment.
+    /// Exchanges the packets and events that both ends have at this time.
     pub fn settle(&mut self) {
         self.drain(0);
         self.drain(1);
     }
 
-    /// Advances to the next arrival or timer, if it is due before `end`; false if there is none.
+    /// Advances to the next arrival or timer that is due before `end`; returns false if there is none.
     pub fn step(&mut self, end: Time) -> bool {
         self.settle();
         let packet = self.heap.peek().map(|Reverse((at, _))| *at);
@@ -238,7 +240,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         while self.step(end) {}
     }
 
-    /// Runs while `more` returns true; returns false if that lasts longer than `seconds` of virtual time.
+    /// Runs while `more` returns true. Returns false if that takes longer than `seconds` of virtual time.
     pub fn run_while(&mut self, seconds: f64, mut more: impl FnMut(&Self) -> bool) -> bool {
         let end = Time::from_secs_f64(seconds);
         while more(self) {
@@ -249,8 +251,9 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         true
     }
 
-    /// Lets the client write `size` bytes, as its send buffer allows, and close. Returns true if the server has received
-    /// all bytes and the end of the stream within `seconds`. Otherwise it may be called again with a later time.
+    /// Lets the client write `size` bytes, as far as its send buffer allows, and then close. Returns true if the server
+    /// has received all bytes and the end of the stream before the time `seconds`. If it returns false, it may be
+    /// called again with a later time.
     pub fn send_file(&mut self, size: u64, seconds: f64) -> bool {
         let end = Time::from_secs_f64(seconds);
         loop {
@@ -270,7 +273,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
         }
     }
 
-    /// Results of `pick` for the packets that `end` sent.
+    /// Applies `pick` to each packet that `end` sent, and returns the results that are not `None`.
     pub fn sent<T>(&self, end: usize, mut pick: impl FnMut(&Packet) -> Option<T>) -> VecDeque<T> {
         self.log.iter().filter(|(_, from, _)| *from == end).filter_map(|(_, _, p)| pick(p)).collect()
     }

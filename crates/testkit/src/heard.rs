@@ -1,11 +1,11 @@
-//! A scheduler that counts the events that transports report to it, for tests.
+//! A scheduler for tests that counts the events which transports report to it.
 
 use anabranch_base::time::Time;
 use anabranch_multipath::scheduler::{Decision, Offer, PathState, Scheduler, eligible};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// Sends all data on the first eligible path. Clones share their counters.
+/// Sends all data on the first eligible path, and counts events. Clones share their counters.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
     blocked: Arc<AtomicU64>,
@@ -13,12 +13,12 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// Number of times that a buffer was full.
+    /// Returns how often a full buffer was reported.
     pub fn blocked(&self) -> u64 {
         self.blocked.load(Ordering::Relaxed)
     }
 
-    /// Number of reinjected packets.
+    /// Returns how many reinjected packets were reported.
     pub fn reinjections(&self) -> u64 {
         self.reinjections.load(Ordering::Relaxed)
     }

@@ -1,7 +1,7 @@
-//! Common methods of the congestion controls of tests and benchmarks, which ignore all events.
+//! Methods that congestion controls for tests and benchmarks have in common, because they ignore all events.
 
-/// Implements the event methods that a `CongestionControl` must have, each without effect. The control itself defines its
-/// name, window and threshold.
+/// Implements the event methods that a `CongestionControl` must have, so that they have no effect. The type itself
+/// defines name, window and threshold.
 #[macro_export]
 macro_rules! takes_no_notice {
     () => {

@@ -1,10 +1,10 @@
-//! Tests whose requirements this machine does not meet.
+//! Records tests that are skipped because this machine does not meet their requirements.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write as _;
 
-/// Records that the calling test ends early because this machine lacks what `reason` names.
+/// Records that the calling test ends early, because this machine does not meet the requirement that `reason` names.
 ///
 /// With `ANABRANCH_ALLOW_SKIP=1` in the environment the test then passes. Its name and the reason are written to
 /// standard error and, if `ANABRANCH_SKIPS` names a file, appended to it as a line.

@@ -1,4 +1,4 @@
-//! Network namespaces of tests.
+//! Network namespaces for tests.
 
 use crate::machine::skip;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-/// A namespace; dropping this value removes it, even after a panic.
+/// A network namespace. Dropping this value removes the namespace, even after a panic.
 pub struct Named {
     name: String,
     capture: Option<Child>,
@@ -20,17 +20,17 @@ impl Named {
         Self { name, capture: None }
     }
 
-    /// Its name.
+    /// Returns the name of the namespace.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file that identifies it.
+    /// Returns the path of the file that identifies the namespace.
     pub fn path(&self) -> String {
         format!("/run/netns/{}", self.name)
     }
 
-    /// Moves the calling thread into it.
+    /// Moves the calling thread into the namespace.
     fn enter(&mut self) {
         let namespace = File::open(self.path()).expect("the namespace exists");
         move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
@@ -41,7 +41,7 @@ impl Named {
             let tcpdump =
                 Command::new("tcpdump").args(["-U", "-i", "any", "-B", "65536", "-w", &file]).spawn();
             self.capture = Some(tcpdump.expect("tcpdump can be run"));
-            // tcpdump does not report its start.
+            // tcpdump does not report when it has started to capture.
             std::thread::sleep(Duration::from_millis(500));
         }
     }
@@ -60,9 +60,9 @@ impl Drop for Named {
     }
 }
 
-/// Runs `body` in a thread with a new network namespace that has only a loopback interface. Threads and processes
-/// that `body` starts inherit the namespace. The namespace is removed afterwards, even if `body` panics. With
-/// `ANABRANCH_CAPTURE` in the environment, tcpdump writes its packets into that folder.
+/// Runs `body` in a thread with a new network namespace that has only a loopback interface. Threads and processes that
+/// `body` starts inherit the namespace. The namespace is removed afterwards, even if `body` panics. If the environment
+/// variable `ANABRANCH_CAPTURE` is set, tcpdump writes the packets of the namespace into that folder.
 pub fn within(purpose: &str, body: impl FnOnce() + Send + 'static) {
     let name = format!("anabranch-{purpose}-{}", std::process::id());
     let done = std::thread::spawn(move || {
@@ -90,7 +90,7 @@ pub fn set(parameter: &str, value: &str) {
     std::fs::write(&path, value).unwrap_or_else(|error| panic!("{path}: {error}"));
 }
 
-/// A counter of the namespace of the calling thread, for example `MPTcpExt` and `MPJoinSynRx`.
+/// Returns a counter of the calling thread's namespace, for example of group `MPTcpExt` and name `MPJoinSynRx`.
 pub fn counter(group: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/netstat").expect("procfs");
     let mut lines = text.lines().filter(|line| line.starts_with(&format!("{group}:")));
@@ -99,7 +99,7 @@ pub fn counter(group: &str, name: &str) -> u64 {
     found.and_then(|(_, value)| value.parse().ok()).unwrap_or_else(|| panic!("no counter {group} {name}"))
 }
 
-/// A requirement of a test of real transfers.
+/// A requirement of a test that transfers data over a real network.
 #[derive(Clone, Copy, Debug)]
 pub enum Need {
     /// Namespaces: root and the program `ip`.
@@ -108,12 +108,12 @@ pub enum Need {
     Tun,
     /// Multipath TCP in the kernel.
     Mptcp,
-    /// Another requirement: whether it is met, and the message if not.
+    /// Another requirement: a function that returns true if it is met, and the message if it is not.
     Other(fn() -> bool, &'static str),
 }
 
 impl Need {
-    /// The message if it is not met.
+    /// Returns the message about the requirement if it is not met.
     fn missing(self) -> Option<&'static str> {
         let (is_met, problem) = match self {
             Self::Namespaces => {
@@ -133,7 +133,7 @@ impl Need {
     }
 }
 
-/// Whether the machine meets a test's requirements; if not, the test is recorded as skipped.
+/// True if the machine meets all requirements of a test. If not, the test is recorded as skipped.
 pub fn machine_has(needs: &[Need]) -> bool {
     let missing = needs.iter().find_map(|need| need.missing());
     if let Some(reason) = missing {

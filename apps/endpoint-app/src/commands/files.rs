@@ -1,4 +1,4 @@
-//! Files of the arguments that must differ.
+//! Checks that files in the arguments are not the same.
 
 use crate::arguments::{Arguments, Command};
 use crate::error::Error;
@@ -6,11 +6,11 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Checks that the capture replaces neither the file that is sent nor the one for received data.
+/// Checks that the capture would overwrite neither the file to send nor the file for received data.
 ///
 /// # Errors
 ///
-/// If two arguments name one file; one sentence.
+/// One sentence, if two arguments name the same file.
 pub fn check(arguments: &Arguments) -> Result<(), Error> {
     let (name, other) = match &arguments.command {
         Command::Send { file, .. } => ("the file to send", Some(file)),
@@ -26,7 +26,7 @@ pub fn check(arguments: &Arguments) -> Result<(), Error> {
     }
 }
 
-/// Whether two paths lead to one regular file, or will once it exists.
+/// True if two paths lead to the same regular file, or will once that file has been created.
 fn are_same(first: &Path, second: &Path) -> bool {
     match (fs::metadata(first), fs::metadata(second)) {
         (Ok(first), Ok(second)) => {
@@ -37,7 +37,7 @@ fn are_same(first: &Path, second: &Path) -> bool {
     }
 }
 
-/// The place of a file that does not exist yet, without symbolic links; `None` if its folder does not exist either.
+/// Returns the path of a file that does not exist yet, without symbolic links; `None` if its folder does not exist.
 fn future(path: &Path) -> Option<PathBuf> {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     Some(folder.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?))

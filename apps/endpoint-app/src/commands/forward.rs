@@ -16,16 +16,16 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Time after a signal for which relays may finish.
+/// Time that relays may still run after a signal.
 const GRACE: Duration = Duration::from_secs(2);
-/// Pause after the kernel had no descriptor or memory for a connection.
+/// Pause before the next accept after the kernel had no descriptor or memory for a connection.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Relays kernel connections at this address to a peer of this stack, until a signal.
+/// Relays TCP connections to this address of the kernel to a peer of this stack, until a signal arrives.
 ///
 /// # Errors
 ///
-/// If the address is in use; one sentence.
+/// One sentence, if the address is in use.
 pub async fn to_stack(session: &Arc<Session>, from: SocketAddr, to: &Target) -> Result<(), Error> {
     let refused = |error| Error::Refused(format!("cannot listen at {from}: {error}"));
     let listener = TcpListener::bind(from).await.map_err(refused)?;
@@ -62,11 +62,11 @@ pub async fn to_stack(session: &Arc<Session>, from: SocketAddr, to: &Target) -> 
     Ok(())
 }
 
-/// Relays connections to a port of this stack to a TCP server of the kernel, until a signal.
+/// Relays connections to a port of this stack to a TCP server, which the kernel connects to, until a signal arrives.
 ///
 /// # Errors
 ///
-/// If the port is in use; one sentence.
+/// One sentence, if the port is in use.
 pub async fn to_kernel(session: &Arc<Session>, from: u16, to: SocketAddr) -> Result<(), Error> {
     let listener = session.listen(from).await?;
     let mut relays = JoinSet::new();
@@ -87,7 +87,7 @@ pub async fn to_kernel(session: &Arc<Session>, from: u16, to: SocketAddr) -> Res
     Ok(())
 }
 
-/// Runs a task; after a signal, for a short time only.
+/// Runs a task. After a signal, the task may run only for [`GRACE`].
 pub async fn with_grace<T>(session: &Session, task: impl Future<Output = T>) -> Result<T, Error> {
     let mut task = pin!(task);
     match session.unless_interrupted(task.as_mut()).await {
@@ -96,9 +96,9 @@ pub async fn with_grace<T>(session: &Session, task: impl Future<Output = T>) -> 
     }
 }
 
-/// Relays both directions until both have ended. An error of one side resets the other.
+/// Relays both directions until both have ended. An error on one side resets the connection on the other side.
 async fn relay(session: &Session, mut kernel: TcpStream, mut channel: Channel) {
-    // Small writes of the client have to pass at once.
+    // Small writes must be relayed without delay.
     let _ = kernel.set_nodelay(true);
     let failed = |error: io::Error| Error::Refused(format!("the relay failed: {error}"));
     let both = async {
@@ -124,8 +124,9 @@ async fn relay(session: &Session, mut kernel: TcpStream, mut channel: Channel) {
     session.note_end(&channel, &ending).await;
 }
 
-/// The kernel resets the connection when it is closed, so that the client does not take the end for that of the data.
+/// Makes the kernel reset the connection when it is closed, so that the client does not take it for a regular end of
+/// the data.
 fn reset(kernel: &TcpStream) {
-    // A connection that has ended already needs no reset.
+    // Ignore errors: a connection that has already ended needs no reset.
     let _ = socket2::SockRef::from(kernel).set_linger(Some(Duration::ZERO));
 }

@@ -1,4 +1,4 @@
-//! A server of the files of a folder: HTTP/1.1, GET and HEAD.
+//! HTTP/1.1 server for the files of a folder, with the methods GET and HEAD.
 
 use super::forward::with_grace;
 use super::transfer::copy;
@@ -13,16 +13,18 @@ use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinSet;
 
-/// Longest head of a request, bytes, and the maximum number of its fields.
+/// Maximum length of the head of a request, bytes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Maximum number of header fields of a request.
 const MAX_FIELDS: usize = 64;
-/// Time for the whole head of a request, and for the client's end of the connection after the server's.
+/// Maximum time in which a client must send the whole head of a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Maximum time in which the client must end its direction after the server has ended its own.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// File of a folder.
+/// Name of the file that is served for a folder.
 const INDEX: &str = "index.html";
 
-/// The request's method and path.
+/// The parts of a request that the server uses.
 #[derive(Debug)]
 struct Request {
     is_head: bool,
@@ -30,7 +32,7 @@ struct Request {
     keeps_open: bool,
 }
 
-/// A refused request: status and reason.
+/// Status and reason of a refused request.
 #[derive(Debug, PartialEq, Eq)]
 struct Refusal(u16, &'static str);
 
@@ -39,11 +41,11 @@ const NOT_FOUND: Refusal = Refusal(404, "Not Found");
 const WRONG_METHOD: Refusal = Refusal(405, "Method Not Allowed");
 const LARGE_HEAD: Refusal = Refusal(431, "Request Header Fields Too Large");
 
-/// The folder's path without symbolic links.
+/// Returns the path of the folder without symbolic links.
 ///
 /// # Errors
 ///
-/// If the path names no folder; the error is one sentence.
+/// One sentence, if the path is not that of a folder.
 pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
     match folder.canonicalize() {
         Ok(path) if path.is_dir() => Ok(path),
@@ -52,11 +54,11 @@ pub fn folder(folder: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// Serves the folder on a port, until a signal.
+/// Serves the folder on a port of this stack, until a signal arrives.
 ///
 /// # Errors
 ///
-/// If the port is in use; one sentence.
+/// One sentence, if the port is in use.
 pub async fn serve(session: &Arc<Session>, folder: PathBuf, port: u16) -> Result<(), Error> {
     let listener = session.listen(port).await?;
     let folder = Arc::new(folder);
@@ -79,7 +81,7 @@ async fn client(session: &Session, channel: &mut Channel, folder: &Path) -> Endi
     let failed = |error: io::Error| Error::Refused(format!("the connection failed: {error}"));
     let mut unread = Vec::new();
     loop {
-        // An idle connection has nothing to lose when a signal arrives.
+        // When a signal arrives, a connection without a request can end at once, since no data is lost.
         let head = tokio::select! {
             () = session.interrupted() => None,
             head = next_head(channel, &mut unread) => head.map_err(failed)?,
@@ -99,7 +101,8 @@ async fn client(session: &Session, channel: &mut Channel, folder: &Path) -> Endi
     }
 }
 
-/// The head of the next request; `None` at the end, or if the client sends no whole head in time.
+/// Waits for the head of the next request; `None` at the end of the stream, or if the client does not send a whole head
+/// in time.
 async fn next_head(
     client: &mut (impl AsyncRead + Unpin),
     unread: &mut Vec<u8>,
@@ -107,7 +110,8 @@ async fn next_head(
     tokio::time::timeout(REQUEST_TIMEOUT, read_head(client, unread)).await.unwrap_or(Ok(None))
 }
 
-/// Reads the head of the next request; `None` at the end. `unread` has the bytes behind the previous head.
+/// Reads the head of the next request; `None` at the end of the stream. `unread` contains the bytes after the previous
+/// head.
 async fn read_head(
     client: &mut (impl AsyncRead + Unpin),
     unread: &mut Vec<u8>,
@@ -128,7 +132,8 @@ async fn read_head(
     }
 }
 
-/// The request at the start of these bytes and the length of its head; `None` if the head is incomplete.
+/// Parses the request at the start of these bytes; also returns the length of its head. `None` if the head is
+/// incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
@@ -151,7 +156,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
             .filter(move |field| field.name.eq_ignore_ascii_case(name))
             .map(|field| field.value)
     };
-    // A body would be read as the next request.
+    // A request with a body is refused, because the body would be parsed as the next request.
     if named("transfer-encoding").next().is_some() || named("content-length").any(|value| value != b"0") {
         return Err(BAD_REQUEST);
     }
@@ -162,7 +167,7 @@ fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Refusal> {
     Ok(Some((Request { is_head, path, keeps_open }, len)))
 }
 
-/// Decodes `%41` and the like.
+/// Decodes percent-encoded bytes, such as `%41`.
 fn decode(text: &str) -> Result<String, Refusal> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::new();
@@ -181,7 +186,7 @@ fn decode(text: &str) -> Result<String, Refusal> {
     String::from_utf8(decoded).map_err(|_| BAD_REQUEST)
 }
 
-/// The file of a path, which must not lead out of the folder, also not by a symbolic link.
+/// Returns the file of a path. The path must not lead out of the folder, not even through a symbolic link.
 fn file_of(folder: &Path, path: &str) -> Result<PathBuf, Refusal> {
     let relative = path.strip_prefix('/').ok_or(BAD_REQUEST)?;
     if relative.split('/').any(|part| part == ".." || part.contains('\0')) || relative.starts_with('/') {
@@ -192,7 +197,7 @@ fn file_of(folder: &Path, path: &str) -> Result<PathBuf, Refusal> {
     if found.starts_with(folder) && found.is_file() { Ok(found) } else { Err(NOT_FOUND) }
 }
 
-/// Writes the answer to a request.
+/// Sends the response to a request.
 async fn answer(channel: &mut Channel, folder: &Path, request: Result<Request, Refusal>) -> Ending {
     let failed = |error: io::Error| Error::Refused(format!("the answer failed: {error}"));
     let opened = match &request {
@@ -221,7 +226,8 @@ async fn answer(channel: &mut Channel, folder: &Path, request: Result<Request, R
     };
     channel.write_all(head.as_bytes()).await.map_err(failed)?;
     match file {
-        // A file that grows meanwhile has more bytes than the head states; one that shrinks ends the connection.
+        // The head states the length of the file. If the file grows, the additional bytes are not sent; if it shrinks,
+        // the connection ends.
         Some((file, len)) if request.is_ok_and(|request| !request.is_head) => {
             let mut part = file.take(len);
             copy(&mut part, channel, ("read the file", "send")).await?;

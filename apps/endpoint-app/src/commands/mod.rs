@@ -14,11 +14,11 @@ use std::io::Write as _;
 use std::sync::Arc;
 use tokio::runtime::Builder;
 
-/// Runs the command of these arguments: the exit status.
+/// Runs the command of these arguments; returns the exit status.
 ///
 /// # Errors
 ///
-/// Errors are one sentence, for the caller to print.
+/// One sentence, which the caller prints.
 pub fn main(arguments: &[String]) -> Result<u8, Error> {
     if arguments.is_empty() || arguments.iter().any(|word| ["--help", "-h", "help"].contains(&word.as_str()))
     {
@@ -31,12 +31,12 @@ pub fn main(arguments: &[String]) -> Result<u8, Error> {
     let refused = |error: std::io::Error| Error::Refused(format!("cannot start the runtime: {error}"));
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(refused)?;
     let status = runtime.block_on(run(&arguments));
-    // A thread may wait for the standard input.
+    // Returns without waiting for a thread that reads the standard input.
     runtime.shutdown_background();
     status
 }
 
-/// Prints a text. A closed pipe is not an error: the reader has seen enough.
+/// Prints a text. A closed pipe is not an error: the reader does not need the rest.
 fn print(text: &str) -> Result<u8, Error> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
@@ -47,7 +47,7 @@ fn print(text: &str) -> Result<u8, Error> {
 }
 
 async fn run(arguments: &Arguments) -> Result<u8, Error> {
-    // No file is opened or created after a mistake.
+    // After a mistake in the arguments, no file is opened or created.
     setup::protocol(arguments)?;
     files::check(arguments)?;
     match &arguments.command {
@@ -101,8 +101,8 @@ async fn run(arguments: &Arguments) -> Result<u8, Error> {
     }
 }
 
-/// Runs a task on a stack and stops the stack: the exit status. SCTP has no half-closed state, so transfers in both
-/// directions mark the end of one in it ([`WriteEnd::Message`]).
+/// Runs a task on a stack, and then stops the stack; returns the exit status. SCTP has no half-closed state. So if data
+/// flows in both directions, a message marks the end of each direction ([`WriteEnd::Message`]).
 async fn with_session(
     arguments: &Arguments,
     end: WriteEnd,
@@ -112,7 +112,7 @@ async fn with_session(
     match task(&session).await {
         Ok(()) => session.finish().await,
         Err(error) => {
-            // Abort the connections, so that the peers learn of the end at once.
+            // Aborting the connections notifies the peers at once.
             session.abort().await;
             Err(error)
         }

@@ -1,4 +1,4 @@
-//! Transfers of one connection: a file, or the terminal.
+//! Commands with one connection, which transfers a file or serves the terminal.
 
 use crate::arguments::Target;
 use crate::channel::Channel;
@@ -11,14 +11,14 @@ use std::path::Path;
 use tokio::fs::File;
 use tokio::io::{self, AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 
-/// Bytes that are read at once.
+/// Size of the copy buffer.
 const BUFFER_BYTES: usize = 128 << 10;
 
 /// Opens a file to send.
 ///
 /// # Errors
 ///
-/// If the file cannot be read; the error is one sentence.
+/// One sentence, if the file cannot be read.
 pub async fn open(file: &Path) -> Result<File, Error> {
     let refused =
         |problem: &dyn core::fmt::Display| Error::Input(format!("cannot read {}: {problem}", file.display()));
@@ -34,11 +34,11 @@ pub async fn open(file: &Path) -> Result<File, Error> {
 pub struct Sink(Option<File>);
 
 impl Sink {
-    /// Opens the file, or creates it. An existing one keeps its content until [`begin`](Self::begin).
+    /// Opens or creates the file. An existing file keeps its content until [`begin`](Self::begin).
     ///
     /// # Errors
     ///
-    /// If the file cannot be written; the error is one sentence.
+    /// One sentence, if the file cannot be written.
     pub async fn open(file: Option<&Path>) -> Result<Self, Error> {
         let Some(file) = file else { return Ok(Self(None)) };
         match File::options().write(true).create(true).truncate(false).open(file).await {
@@ -47,10 +47,10 @@ impl Sink {
         }
     }
 
-    /// Removes the previous content: data follows.
+    /// Removes the previous content of the file, because data has arrived.
     async fn begin(self) -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
         let Some(file) = self.0 else { return Ok(Box::new(io::stdout())) };
-        // A device has no length.
+        // Only a regular file can be truncated; the sink may also be a device.
         if file.metadata().await?.is_file() {
             file.set_len(0).await?;
         }
@@ -63,7 +63,7 @@ fn failed(action: &str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Refused(format!("cannot {action}: {error}"))
 }
 
-/// Copies until the end of the source; an error names its side.
+/// Copies until the end of the source. An error names the side that failed.
 pub async fn copy(
     from: &mut (impl AsyncRead + Unpin + ?Sized),
     to: &mut (impl AsyncWrite + Unpin + ?Sized),
@@ -80,8 +80,9 @@ pub async fn copy(
     }
 }
 
-/// Reads until the buffer is full or nothing more has arrived: the length, and the end of the source if it was reached.
-/// Fewer and longer writes save changes of the thread, each of which costs milliseconds on a busy machine.
+/// Reads until the buffer is full or no more bytes are available. Returns the number of bytes, and whether the source
+/// has ended. A few long writes are better than many short ones, because each write may switch to another thread, which
+/// takes milliseconds on a busy machine.
 fn poll_all(
     from: &mut (impl AsyncRead + Unpin + ?Sized),
     context: &mut Context<'_>,
@@ -103,11 +104,11 @@ fn poll_all(
     Poll::Ready((out.filled().len(), None))
 }
 
-/// Sends a file to a peer and waits until the peer has all of it.
+/// Sends a file to a peer and waits until the peer has acknowledged all of it.
 ///
 /// # Errors
 ///
-/// If the peer cannot be reached; one sentence.
+/// One sentence, if the peer cannot be reached.
 pub async fn send(session: &Session, mut source: File, target: &Target) -> Result<(), Error> {
     let mut channel = session.unless_interrupted(session.connect(target)).await??;
     let sending = async {
@@ -123,7 +124,7 @@ pub async fn send(session: &Session, mut source: File, target: &Target) -> Resul
         failed => failed,
     };
     let ending = match ending {
-        // The peer keeps its own direction open, but it has the file.
+        // The peer has not ended its direction of the connection, but has acknowledged the whole file.
         Err(Error::Interrupted) if is_sent && is_acknowledged(&channel).await => Ok(()),
         ending => ending,
     };
@@ -131,7 +132,7 @@ pub async fn send(session: &Session, mut source: File, target: &Target) -> Resul
     Ok(())
 }
 
-/// Whether the peer has acknowledged everything that was written.
+/// True if the peer has acknowledged all data that was written.
 async fn is_acknowledged(channel: &Channel) -> bool {
     channel.report().await.is_ok_and(|report| report.written > 0 && report.send_buffer == 0)
 }
@@ -140,7 +141,7 @@ async fn is_acknowledged(channel: &Channel) -> bool {
 ///
 /// # Errors
 ///
-/// If the port is in use; one sentence.
+/// One sentence, if the port is in use.
 pub async fn receive(session: &Session, sink: Sink, port: u16) -> Result<(), Error> {
     let listener = session.listen(port).await?;
     let mut channel = session.unless_interrupted(session.accept(&listener)).await??;
@@ -156,7 +157,7 @@ pub async fn receive(session: &Session, sink: Sink, port: u16) -> Result<(), Err
     Ok(())
 }
 
-/// Connects the standard input and output to a peer, until both directions have ended.
+/// Connects the standard input and output with a peer, until both directions have ended.
 pub async fn terminal(session: &Session, mut channel: Channel) {
     let ending: Ending = {
         let (mut from, mut to) = io::split(&mut channel);

@@ -1,4 +1,4 @@
-//! Two programs over UDP: CMT-SCTP on two loopback paths. The tests need no rights.
+//! Transfers between two programs over UDP: CMT-SCTP on two loopback paths. The tests need no privileges.
 
 use super::program::{Folder, PROGRAM, Program, hash_of, used_paths};
 use rustix::process::Signal;
@@ -126,7 +126,7 @@ fn signal_ends_a_relay_that_connects() {
     let mut relay = Program::start("forward kernel:127.0.0.1:0 stack:127.115.6.2:7 --udp 127.115.6.1");
     let address = relay.event("listening")["address"].as_str().expect("an address").to_owned();
     let _client = std::net::TcpStream::connect(address).expect("the relay listens");
-    // The relay has accepted the client: its first packet arrives, and is not answered.
+    // The relay has accepted the client, because its first packet arrives. No answer is sent.
     peer.recv_from(&mut [0; 2048]).expect("a packet of the relay");
     relay.signal(Signal::INT);
     assert_eq!(relay.event("refused")["reason"], "interrupted before everything was delivered");

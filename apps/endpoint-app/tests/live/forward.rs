@@ -1,4 +1,4 @@
-//! Relays and the HTTP server, with curl.
+//! Tests relays and the HTTP server with curl.
 
 use super::program::{EVENT_TIMEOUT, Folder, Program, hash, hash_of};
 use anabranch_testkit::namespace::{Need, machine_has, within};
@@ -8,7 +8,7 @@ use std::process::Command;
 const CURL: Need =
     Need::Other(|| Command::new("curl").arg("-V").output().is_ok(), "the program curl is missing");
 
-/// Exit status and output of curl for this URL.
+/// Requests a URL with curl; returns exit status and output.
 fn curl(url: &str) -> (Option<i32>, Vec<u8>) {
     let seconds = EVENT_TIMEOUT.as_secs().to_string();
     let output = Command::new("curl").args(["-sS", "-g", "--max-time", &seconds, url]).output();
@@ -16,14 +16,15 @@ fn curl(url: &str) -> (Option<i32>, Vec<u8>) {
     (output.status.code(), output.stdout)
 }
 
-/// Body of the test, in its namespaces.
+/// Body of the test, which runs in a network namespace.
 fn relays() {
     let folder = Folder::new();
     let file = folder.random("file", 3_000_000);
     let tuns = "--tun tun0,10.0.0.1/24,10.0.0.2 --tun tun1,10.0.1.1/24,10.0.1.2";
     let mut server = Program::start(&format!("http {} 80 {tuns}", folder.0.display()));
     server.event("listening");
-    // curl to the kernel, by CMT-SCTP to the second program, and by the kernel to the server.
+    // curl connects to the kernel. The first relay uses CMT-SCTP to the second one, which uses the kernel to reach the
+    // server.
     let mut far = Program::start("forward stack:7 kernel:10.0.0.2:80 --udp 127.115.4.3 --udp 127.115.4.4");
     far.event("listening");
     let near = "forward kernel:127.0.0.1:8080 stack:127.115.4.3,127.115.4.4:7";

@@ -1,4 +1,4 @@
-//! Linux's own Multipath TCP sockets as peers.
+//! Multipath TCP sockets of the Linux kernel, as peers of the program.
 
 use rustix::net::{AddressFamily, Protocol, SocketType, bind, connect, listen, socket};
 use std::io::Read as _;
@@ -13,7 +13,7 @@ fn mptcp_socket() -> OwnedFd {
     socket(AddressFamily::INET, SocketType::STREAM, Some(protocol)).expect("the kernel has Multipath TCP")
 }
 
-/// A listening socket.
+/// Opens a listening socket.
 pub fn listener(port: u16) -> TcpListener {
     let socket = mptcp_socket();
     bind(&socket, &SocketAddr::from(([0, 0, 0, 0], port))).expect("the port is free");
@@ -21,14 +21,14 @@ pub fn listener(port: u16) -> TcpListener {
     TcpListener::from(socket)
 }
 
-/// A connected socket.
+/// Opens a connected socket.
 pub fn connected(remote: SocketAddr) -> TcpStream {
     let socket = mptcp_socket();
     connect(&socket, &remote).expect("the peer listens");
     TcpStream::from(socket)
 }
 
-/// Accepts a connection and reads to its end, with a pause after each read.
+/// Accepts a connection and reads it to its end, with a pause after each read.
 pub fn read_all(listener: TcpListener, pause: Duration) -> JoinHandle<std::io::Result<Vec<u8>>> {
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a connection");

@@ -1,4 +1,4 @@
-//! The program and Linux's Multipath TCP, over two TUN interfaces.
+//! Transfers between the program and Multipath TCP of Linux, over two TUN interfaces.
 
 use super::kernel;
 use super::program::{Folder, Program, hash, hash_of, used_paths};
@@ -10,13 +10,13 @@ use std::time::Duration;
 
 const NEEDS: [Need; 3] = [Need::Namespaces, Need::Tun, Need::Mptcp];
 
-/// The kernel has `10.0.i.1` on path `i`, the program `10.0.i.2`.
+/// Addresses of path `i`: the kernel has `10.0.i.1`, the program has `10.0.i.2`.
 const NETWORK: &str = "--tun tun0,10.0.0.1/24,10.0.0.2 --tun tun1,10.0.1.1/24,10.0.1.2";
 
 /// Length of the transferred file.
 const BYTES: usize = 8_000_000;
 
-/// The kernel sends packets with a source address of path `i` by interface `i`.
+/// Makes the kernel send packets with the source address of path `i` over interface `i`.
 fn routes() {
     for path in 0..2 {
         ip(&format!("rule add from 10.0.{path}.1 table {}", 101 + path));
@@ -25,7 +25,7 @@ fn routes() {
     ip("mptcp limits set subflow 4 add_addr_accepted 4");
 }
 
-/// Body of the test in which the program sends to Linux.
+/// Body of the test in which the program sends a file to Linux.
 fn sends() {
     let folder = Folder::new();
     let file = folder.random("sent", BYTES);
@@ -41,7 +41,7 @@ fn sends() {
     assert_eq!((ended["whole"].as_bool(), ended["fallback"].as_bool()), (Some(true), Some(false)), "{ended}");
     assert_eq!(ended["acknowledged_bytes"], BYTES, "{ended}");
     assert!(used_paths(&ended, "sent_bytes", 100_000) >= 2, "{ended}");
-    // Every byte is in the capture, with headers.
+    // The capture contains every byte of the file, and headers.
     assert!(std::fs::metadata(&capture).expect("the capture exists").len() > BYTES as u64);
     assert!(!ip("link show").contains("tun0"), "the interfaces have gone with the program");
 }
@@ -53,7 +53,7 @@ fn file_goes_to_linux_over_two_paths() {
     }
 }
 
-/// Body of the test in which the program receives from Linux.
+/// Body of the test in which the program receives a file from Linux.
 fn receives() {
     let folder = Folder::new();
     let (sent, received) = (folder.random("sent", BYTES), folder.file("received"));
@@ -65,7 +65,7 @@ fn receives() {
     let content = std::fs::read(&sent).expect("it was written");
     for part in content.chunks(BYTES / 100) {
         stream.write_all(part).expect("the program reads");
-        // The kernel opens its second subflow from a worker.
+        // A kernel worker opens the second subflow, which takes some time.
         std::thread::sleep(Duration::from_millis(5));
     }
     stream.shutdown(Shutdown::Write).expect("connected");
@@ -82,11 +82,11 @@ fn file_comes_from_linux_over_two_paths() {
     }
 }
 
-/// Sends a file while interfaces go down and up.
+/// Sends a file while interfaces are set down and up.
 fn survives(network: &str, changes: &[&str]) {
     let folder = Folder::new();
     let file = folder.random("sent", BYTES);
-    // About 20 Mbyte/s, so that the transfer outlasts the changes.
+    // The reader takes about 20 Mbyte/s, so that the transfer takes longer than the changes.
     let peer = kernel::read_all(kernel::listener(5001), Duration::from_millis(20));
     ip("mptcp limits set subflow 4 add_addr_accepted 4");
     let mut program = Program::start(&format!("send {file} 10.0.0.1:5001 {network}"));
@@ -134,9 +134,9 @@ fn interrupted_transfer_is_reset_and_reported() {
     }
 }
 
-/// Body of the test of refused connections and signals.
+/// Body of the test about refused connections and signals.
 fn refuses() {
-    // The kernel answers a SYN to a port without a listener with a reset.
+    // The kernel has no listener on this port, so it answers a SYN with a reset.
     let folder = Folder::new();
     let file = folder.random("sent", 1000);
     let mut program = Program::start(&format!("send {file} 10.0.0.1:5001 {NETWORK}"));

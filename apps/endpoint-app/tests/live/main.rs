@@ -1,6 +1,6 @@
-//! The program with real peers: Linux's Multipath TCP, itself, and curl.
+//! Tests of the program with real peers: Multipath TCP of Linux, another instance of the program, and curl.
 //!
-//! A test that misses a requirement of the machine is skipped with a message (`anabranch_testkit::machine`).
+//! A test whose requirements the machine does not meet is skipped with a message (`anabranch_testkit::machine`).
 #![cfg(target_os = "linux")]
 
 mod associations;

@@ -1,4 +1,4 @@
-//! The program, started for a test.
+//! Starts the program `anabranch-endpoint` for a test.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Maximum time to wait for an event on a busy machine.
+/// Maximum time to wait for an event, with a reserve for a busy machine.
 pub const EVENT_TIMEOUT: Duration = Duration::from_secs(40);
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-endpoint");
 
-/// The running program with its JSON lines. It is killed when this value is dropped.
+/// The running program, and the JSON lines that it prints. Dropping this value kills the program.
 pub struct Program {
     child: Child,
     lines: Receiver<Value>,
 }
 
 impl Program {
-    /// Starts the program in the namespace of the calling thread.
+    /// Starts the program in the network namespace of the calling thread.
     pub fn start(arguments: &str) -> Self {
         let mut child = Command::new(PROGRAM)
             .args(arguments.split_whitespace())
@@ -35,14 +35,14 @@ impl Program {
         let (send, lines) = channel();
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
-                // The test may have ended.
+                // Ignore errors: the test has ended, so the receiver was dropped.
                 let _ = send.send(serde_json::from_str(&line).expect("JSON lines"));
             }
         });
         Self { child, lines }
     }
 
-    /// Waits for an event and returns its line.
+    /// Waits for an event with this name and returns its JSON line.
     pub fn event(&self, name: &str) -> Value {
         loop {
             let line = self.lines.recv_timeout(EVENT_TIMEOUT).unwrap_or_else(|_| panic!("no event {name}"));
@@ -58,7 +58,7 @@ impl Program {
         kill_process(pid, signal).expect("the program runs");
     }
 
-    /// Waits for the end: the exit status.
+    /// Waits for the end of the program; returns its exit status.
     pub fn status(&mut self) -> i32 {
         self.child.wait().expect("it is our child").code().expect("no signal killed it")
     }
@@ -66,12 +66,12 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // The program may have ended already, so errors are ignored.
+        // Ignore errors: the program may already have ended.
         drop(self.child.kill().and_then(|()| self.child.wait()));
     }
 }
 
-/// A folder for files, removed when it is dropped.
+/// A folder for files. Dropping this value removes the folder.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -83,7 +83,7 @@ impl Folder {
         Self(path)
     }
 
-    /// The path of a file.
+    /// Returns the path of a file in the folder.
     pub fn file(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
@@ -105,17 +105,17 @@ impl Drop for Folder {
     }
 }
 
-/// Length and SHA-256 of some bytes.
+/// Returns the length and the SHA-256 of some bytes.
 pub fn hash(bytes: &[u8]) -> (usize, [u8; 32]) {
     (bytes.len(), Sha256::digest(bytes).into())
 }
 
-/// Length and SHA-256 of a file.
+/// Returns the length and the SHA-256 of a file.
 pub fn hash_of(file: &str) -> (usize, [u8; 32]) {
     hash(&std::fs::read(file).expect("the file exists"))
 }
 
-/// Number of paths that have carried more than this number of bytes, in a line with `paths`.
+/// Counts the paths in a JSON line whose counter `key` exceeds this number of bytes.
 pub fn used_paths(line: &Value, key: &str, bytes: u64) -> usize {
     let paths = line["paths"].as_array().expect("the line has paths");
     paths.iter().filter(|path| path[key].as_u64().expect("a counter") > bytes).count()

@@ -1,4 +1,4 @@
-//! The program `anabranch-proxy`: Multipath TCP for hosts without it. It needs no Python.
+//! The program `anabranch-proxy`, which gives Multipath TCP to hosts that do not support it. It needs no Python.
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -125,7 +125,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         }
     }
 
-    /// Command-line arguments; `--option=value` is split into two.
+    /// Splits each argument `--option=value` into the option and its value.
     fn split_options(arguments: &[String]) -> Vec<&str> {
         let mut words = Vec::new();
         for argument in arguments {
@@ -194,7 +194,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
 
     fn router_settings(rest: &[&str]) -> Result<(Router, Limits, Option<Watch>), Error> {
         let Some(file) = file(rest)? else {
-            return Err(Error::Input("router needs --config FILE with the proxy".to_owned()));
+            return Err(Error::Input("router needs --config FILE with the upstream proxy".to_owned()));
         };
         let Config { router, limits, watch, .. } = Config::read(file)?;
         Ok((router.ok_or_else(|| missing("[router]", file))?, limits, watch))
@@ -202,13 +202,13 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
 
     fn uplinks_file(rest: &[&str]) -> Result<Config, Error> {
         let Some(file) = file(rest)? else {
-            return Err(Error::Input("uplinks needs --config FILE with the links".to_owned()));
+            return Err(Error::Input("uplinks needs --config FILE with the [[uplink]] tables".to_owned()));
         };
         let config = Config::read(file)?;
         if config.uplink.is_empty() { Err(missing("[[uplink]]", file)) } else { Ok(config) }
     }
 
-    /// The path that `--config` gives, if any.
+    /// Returns the path after `--config`, or `None` if there are no arguments.
     fn file<'a>(rest: &'a [&str]) -> Result<Option<&'a Path>, Error> {
         match rest {
             [] => Ok(None),
@@ -221,7 +221,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
         }
     }
 
-    /// The error for a command without its table in the configuration.
+    /// Creates the error for a configuration file without the table that the command needs.
     fn missing(table: &str, file: &Path) -> Error {
         Error::Input(format!("{}: the table {table} is missing", file.display()))
     }

@@ -10,15 +10,15 @@ use std::process::Command;
 pub struct Facts {
     /// True if Multipath TCP is enabled; `None` if the kernel does not support it.
     pub enabled: Option<bool>,
-    /// True if a program opens subflows instead of the kernel.
+    /// True if `net.mptcp.pm_type` leaves subflows to a path manager in user space, so the kernel opens none.
     pub userspace: bool,
     /// True if `anabranch-proxy uplinks` runs on this machine.
     pub uplinks_program_runs: bool,
-    /// Limit of further subflows per connection.
+    /// Maximum number of subflows that a connection may have in addition to its first one.
     pub subflows: Option<u32>,
     /// Endpoints of the path manager; `None` if the process is not root.
     pub endpoints: Option<Vec<Endpoint>>,
-    /// Interfaces with a global address.
+    /// Interfaces over which this machine may reach the Internet, at most one for each address.
     pub uplinks: Vec<Uplink>,
     /// Interfaces that have the same address as one of the uplinks.
     pub shared: Vec<SharedAddress>,
@@ -29,7 +29,7 @@ pub struct Facts {
 pub struct SharedAddress {
     /// The interface.
     pub device: String,
-    /// The uplink's interface.
+    /// The interface of the uplink that has the same address.
     pub used: String,
     /// The shared address.
     pub address: IpAddr,
@@ -40,9 +40,9 @@ pub struct SharedAddress {
 pub struct Endpoint {
     /// The address.
     pub address: IpAddr,
-    /// True if the kernel opens subflows from it.
+    /// True if the kernel opens subflows from this address.
     pub opens: bool,
-    /// True if its subflows carry data only while no other subflow works.
+    /// True if subflows from this address carry data only while no other subflow works.
     pub backup: bool,
 }
 
@@ -57,12 +57,13 @@ pub struct Uplink {
     pub has_default_route: bool,
     /// Gateway of the default route.
     pub gateway: Option<String>,
-    /// The interface that the kernel's routing selects for packets from this address to the proxy; `None` if there is no route.
+    /// The interface that the kernel's routing selects for packets from this address to the proxy; `None` if there is
+    /// no route.
     pub egress_interface: Option<String>,
 }
 
-/// Collects all facts. Without a proxy, routes to a documentation address are examined, which follow the default route.
-/// Interfaces in `inner` belong to the LAN and are not uplinks.
+/// Collects all facts. The routes examined are those to the proxy `to`; if `to` is `None`, those to a documentation
+/// address, which follow the default route. Interfaces in `inner` belong to the LAN and are not uplinks.
 ///
 /// # Errors
 /// If the program `ip` is missing.
@@ -84,7 +85,7 @@ fn sysctl(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/net/mptcp/{name}")).ok().map(|value| value.trim().to_owned())
 }
 
-/// Runs `ip` and returns its output; `None` if it fails.
+/// Runs `ip` and returns its output; `None` if `ip` reports an error.
 fn ip(arguments: &[&str]) -> Result<Option<String>, Error> {
     let output = Command::new("ip").args(arguments).output().map_err(|error| {
         Error::Refused(format!("cannot run the program ip: {error}; install the package iproute2"))
@@ -92,7 +93,7 @@ fn ip(arguments: &[&str]) -> Result<Option<String>, Error> {
     Ok(output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// `add_addr_accepted 0 subflows 2`
+/// Parses the limit of further subflows in the output of `ip mptcp limits`: `add_addr_accepted 0 subflows 2`.
 fn limit(text: &str) -> Option<u32> {
     let mut words = text.split_whitespace().skip_while(|&word| word != "subflows").skip(1);
     words.next()?.parse().ok()
@@ -136,7 +137,8 @@ fn uplinks(to: IpAddr, inner: &[String]) -> Result<Vec<Uplink>, Error> {
     Ok(uplinks)
 }
 
-/// Separates interfaces that have the same address as another one. The uplink is the interface that the routing selects.
+/// Separates interfaces that have the same address: the one that the routing selects stays an uplink, the others are
+/// returned as shared addresses.
 fn without_shared(all: Vec<Uplink>) -> (Vec<Uplink>, Vec<SharedAddress>) {
     let (mut uplinks, mut shared): (Vec<Uplink>, Vec<SharedAddress>) = (Vec::new(), Vec::new());
     for uplink in all {
@@ -161,7 +163,8 @@ fn without_shared(all: Vec<Uplink>) -> (Vec<Uplink>, Vec<SharedAddress>) {
 struct Interface {
     device: String,
     address: IpAddr,
-    /// True for an interface that connects guests of this machine (docker0, virbr0). It is an uplink only with a default route.
+    /// True for an interface that connects guests of this machine (docker0, virbr0). It is an uplink only with a
+    /// default route.
     is_inner: bool,
 }
 
@@ -173,7 +176,8 @@ fn interfaces(json: &str) -> Vec<Interface> {
         let name = text(device, "ifname").unwrap_or_default();
         let is_inner = device["linkinfo"]["info_kind"].as_str().is_some_and(|kind| INNER.contains(&kind));
         let addresses = device["addr_info"].as_array().map(Vec::as_slice).unwrap_or_default();
-        // An interface may have several IPv6 addresses. Temporary ones change daily, so they are unsuitable for a configuration.
+        // An interface may have several IPv6 addresses. Temporary ones change daily, so they are unsuitable for a
+        // configuration.
         let mut lasting = addresses.iter().filter(|address| address["temporary"] != true);
         let address = lasting.find_map(|address| address["local"].as_str()?.parse().ok())?;
         Some(Interface { device: name, address, is_inner })
@@ -181,7 +185,7 @@ fn interfaces(json: &str) -> Vec<Interface> {
     array(json).iter().filter_map(of_device).collect()
 }
 
-/// The elements of a JSON array; empty for other JSON.
+/// Returns the elements of a JSON array; empty for other JSON.
 fn array(json: &str) -> Vec<Value> {
     serde_json::from_str(json).unwrap_or_default()
 }
@@ -213,7 +217,7 @@ mod tests {
         assert_eq!((&shared[0].device[..], &shared[0].used[..], shared.len()), ("usb0", "usb1", 1));
     }
 
-    /// Output of iproute2 6.1.
+    /// The parsed texts are output of iproute2 6.1.
     #[test]
     fn output_of_ip_is_parsed() {
         assert_eq!(limit("add_addr_accepted 0 subflows 2 \n"), Some(2));

@@ -23,10 +23,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Comment after a command: how to make its effect permanent.
+/// Shell comment appended to a remedy's command: how to make the effect of the command permanent.
 const HOW_TO_KEEP: &str = "   # or permanently: anabranch-proxy uplinks --config FILE";
 
-/// Remedy if `anabranch-proxy uplinks` runs, but does not manage this interface.
+/// Returns the remedy for an interface that `anabranch-proxy uplinks`, which runs on this machine, does not manage.
 fn remedy_in_uplinks_file(device: &str) -> String {
     format!("add {device} as an [[uplink]] to the file of anabranch-proxy uplinks, and read its log")
 }
@@ -49,7 +49,7 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
     }
     findings.push(match facts.uplinks.as_slice() {
         [] => bad_finding("no active interface has an address", "connect the links"),
-        // The shared address is the bad finding.
+        // The shared address is reported below as the fault, so the single uplink is not.
         [one] if !facts.shared.is_empty() => {
             good_finding(format!("1 uplink: {} {}", one.device, one.address))
         }
@@ -65,8 +65,8 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
     }
     if facts.userspace {
         findings.push(bad_finding(
-            "a program manages subflows (net.mptcp.pm_type = 1)",
-            "sysctl -w net.mptcp.pm_type=0, unless mptcpd is meant to manage them",
+            "a path manager in user space opens subflows (net.mptcp.pm_type = 1)",
+            "sysctl -w net.mptcp.pm_type=0, unless mptcpd is to open them",
         ));
     } else {
         findings.extend(limits(facts));
@@ -77,7 +77,7 @@ pub fn judge(facts: &Facts, attempt: Option<&Attempt>) -> Vec<Finding> {
     findings
 }
 
-/// The finding about two interfaces with one address.
+/// Creates the finding about two interfaces with the same address.
 fn shared(SharedAddress { device, used, address }: &SharedAddress) -> Finding {
     bad_finding(
         format!("{device} has the same address as {used}, {address}: only one of them can be used"),
@@ -87,14 +87,14 @@ fn shared(SharedAddress { device, used, address }: &SharedAddress) -> Finding {
     )
 }
 
-/// The interfaces of the uplinks, for a message.
+/// Lists interface and address of each uplink, for a message.
 fn names(uplinks: &[Uplink]) -> String {
     let names: Vec<_> =
         uplinks.iter().map(|uplink| format!("{} {}", uplink.device, uplink.address)).collect();
     names.join(", ")
 }
 
-/// The finding about Multipath TCP in the kernel.
+/// Creates the finding about Multipath TCP in the kernel.
 fn kernel(facts: &Facts) -> Finding {
     match facts.enabled {
         Some(true) => good_finding("the kernel has Multipath TCP"),
@@ -106,7 +106,7 @@ fn kernel(facts: &Facts) -> Finding {
     }
 }
 
-/// A connection needs one further subflow for each uplink after the first.
+/// Compares the kernel's limit of further subflows with the need of a connection: one for each uplink after the first.
 fn limits(facts: &Facts) -> Option<Finding> {
     let needed = facts.uplinks.len().saturating_sub(1) as u32;
     let allowed = facts.subflows?;
@@ -120,7 +120,7 @@ fn limits(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// The finding about the path manager's endpoint of an uplink.
+/// Creates the finding about the path manager's endpoint of an uplink.
 fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
     let Uplink { address, device, has_default_route, .. } = uplink;
     let known = facts.endpoints.as_ref()?.iter().find(|endpoint| endpoint.address == *address);
@@ -151,7 +151,7 @@ fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
     })
 }
 
-/// Packets from an uplink's address must be routed over this uplink.
+/// Checks that the kernel routes packets from an uplink's address over this uplink.
 fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
     let Uplink { device, address, gateway, egress_interface, .. } = uplink;
     if egress_interface.as_ref() == Some(device) {
@@ -172,7 +172,7 @@ fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
     )
 }
 
-/// The findings from test connections.
+/// Creates the findings from test connections.
 fn outcomes(facts: &Facts, attempt: &Attempt) -> Vec<Finding> {
     let to = attempt.to;
     let needed = facts.uplinks.len() as u32;
@@ -266,7 +266,7 @@ mod tests {
         Attempt { to: "203.0.113.5:1080".parse().expect("an address"), from }
     }
 
-    /// Bad findings with their remedies.
+    /// Returns the bad findings with their remedies.
     fn complaints(facts: &Facts, attempt: Option<&Attempt>) -> Vec<String> {
         let bad = judge(facts, attempt).into_iter().filter(|finding| !finding.good);
         bad.map(|finding| format!("{}; {}", finding.what, finding.remedy.expect("a remedy"))).collect()
@@ -277,7 +277,7 @@ mod tests {
         let good = attempt([Outcome::Multipath(2), Outcome::Multipath(2)]);
         assert!(complaints(&healthy(), Some(&good)).is_empty());
         assert_eq!(judge(&healthy(), Some(&good)).len(), 9);
-        // The endpoints are unknown to a process without root, so there is no finding about them.
+        // A process without root cannot read endpoints and limits, so there is no finding about them.
         assert!(complaints(&Facts { endpoints: None, subflows: None, ..healthy() }, None).is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! Finds the reason why only one link is used, and the remedy.
+//! Finds out why connections use only one link, and suggests a remedy.
 
 mod facts;
 mod judge;
@@ -12,8 +12,9 @@ pub use judge::Finding;
 pub(crate) use judge::{bad_finding, good_finding};
 use std::time::Duration;
 
-/// Examines this machine as a client of a proxy, and the connection to the proxy if one is named. `via` contains the settings
-/// for this proxy, if the file has them. Interfaces in `inner` belong to the LAN and are not uplinks.
+/// Examines this machine as a client of `proxy`, and test connections to this proxy. If `proxy` is `None`, only the
+/// machine is examined. `via` contains the settings for the proxy, if the configuration file has them. Interfaces in
+/// `inner` belong to the LAN and are not uplinks.
 ///
 /// # Errors
 /// If the proxy's name has no address, or the program `ip` is missing.
@@ -21,7 +22,7 @@ pub fn check(proxy: Option<&str>, via: Option<&Via>, inner: &[String]) -> Result
     let to = proxy.map(resolve).transpose()?;
     let facts = facts::collect(to, inner)?;
     let attempt = match to {
-        // If the kernel has Multipath TCP disabled, a test connection would only show this fault again.
+        // While Multipath TCP is switched off in the kernel, a test connection would only show this fault again.
         Some(to) if facts.enabled == Some(true) => {
             Some(probe::attempt(to, via.map(Via::expected), &facts.uplinks)?)
         }

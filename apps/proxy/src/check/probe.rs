@@ -16,9 +16,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 /// Timeout for the connection, and then for its further subflows.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
-/// Interval of counting subflows.
+/// Interval at which subflows are counted.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// A subflow that lasts for two round trips and this time is not refused any more.
+/// The proxy may still reset a new subflow; once the subflow has lasted for two round trips and this time, it counts.
 const SETTLING_TIME: Duration = Duration::from_millis(200);
 
 /// Result of connecting from each uplink.
@@ -65,8 +65,8 @@ pub fn attempt(to: SocketAddr, expected: Option<Expected>, uplinks: &[Uplink]) -
     Ok(Attempt { to, from })
 }
 
-/// First byte of a SOCKS 5 greeting and of a Convert message. The peer acknowledges the byte and waits for the rest, so
-/// the connection stays open. After a close by the peer no further subflow could be opened.
+/// First bytes of a SOCKS 5 greeting and of a Convert message. A proxy waits for the rest of the message, so the
+/// connection stays open; the kernel could open no further subflow after a close by the proxy.
 const FIRST_BYTES: [u8; 2] = [5, 1];
 
 /// Connects from one uplink, checks the answer, and counts subflows.
@@ -89,7 +89,7 @@ enum FirstAnswer {
     AnabranchProxy,
 }
 
-/// Probes with the expected protocol, or else with each protocol of an Anabranch proxy.
+/// Probes the peer with the expected protocol, or with each protocol of an Anabranch proxy if none is expected.
 async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) -> FirstAnswer {
     let expected_with = |protocol, has_user| Expected { protocol, has_user };
     let all = [
@@ -113,8 +113,8 @@ async fn first_answer(pair: (SocketAddr, IpAddr), expected: Option<Expected>) ->
     best
 }
 
-/// Counts subflows of test connections. Each connection sends another first byte, because a program that closes the
-/// connection after the one may wait for more data after the other.
+/// Counts the subflows of two test connections, which send different first bytes: a program that closes the connection
+/// after one of these bytes may wait for more data after the other.
 async fn count_subflows((to, from): (SocketAddr, IpAddr), uplinks: u32) -> Outcome {
     let mut best = Outcome::Plain;
     for first_byte in FIRST_BYTES {
@@ -138,7 +138,7 @@ const fn subflow_count(outcome: &Outcome) -> u32 {
     if let Outcome::Multipath(subflows) = outcome { *subflows } else { 0 }
 }
 
-/// Opens a connection and sends a byte, because the kernel opens no further subflow before data.
+/// Opens a connection and sends a byte, because the kernel opens further subflows only after data.
 async fn connect_and_send(to: SocketAddr, from: IpAddr, first_byte: u8) -> io::Result<TcpStream> {
     let stream = connect(to, from).await?;
     write_all(&stream, &[first_byte]).await?;
@@ -150,7 +150,7 @@ async fn connect(to: SocketAddr, from: IpAddr) -> io::Result<TcpStream> {
     connect_to(to, Some(from), options).await
 }
 
-/// True if the peer has closed.
+/// True if the peer has closed the connection.
 fn has_ended(stream: &TcpStream) -> bool {
     let mut some = [0; 1024];
     loop {
@@ -162,8 +162,8 @@ fn has_ended(stream: &TcpStream) -> bool {
     }
 }
 
-/// Waits until there is a subflow for each uplink, or until the timeout. The peer may reset a subflow after its handshake, which
-/// is visible one round trip later, so a subflow is counted only after that.
+/// Waits until there is a subflow for each uplink, or until the timeout. The peer may reset a subflow after the
+/// handshake, which becomes visible one round trip later, so a subflow is counted only after that time.
 async fn observe(stream: &TcpStream, uplinks: u32) -> Outcome {
     let end = Instant::now() + CONNECT_TIMEOUT;
     let (mut most, mut seen, mut since) = (1, 1, Instant::now());
@@ -179,7 +179,7 @@ async fn observe(stream: &TcpStream, uplinks: u32) -> Outcome {
         if is_certain {
             most = most.max(seen);
         }
-        // A subflow that is opened late is observed for the same time as others.
+        // A subflow that is opened shortly before the timeout is observed as long as the others.
         let late = Instant::now() >= end;
         if late && (is_certain || Instant::now() >= end + CONNECT_TIMEOUT) {
             break;

@@ -25,7 +25,7 @@ pub struct Convert {
     pub cookies: bool,
     /// True if the converter connects to servers with Multipath TCP instead of TCP.
     pub multipath_upstream: bool,
-    /// Private, loopback and other special networks of servers that clients may reach nevertheless.
+    /// Private, loopback and other special networks in which clients may reach servers; without an entry they may not.
     pub allow: Vec<Network>,
     /// Networks of servers that clients may not reach.
     pub deny: Vec<Network>,
@@ -48,7 +48,8 @@ impl Default for Convert {
     }
 }
 
-/// Refuses an open relay. A cookie proves only the client's address, and every client can get a cookie.
+/// Refuses settings with which every client may use the converter. Cookies do not prevent that: a cookie proves only
+/// the client's address, and every client can get one.
 pub(super) fn check_convert(convert: &Convert, text: &Text<'_>) -> Result<(), Error> {
     check_users(&convert.users, text)?;
     if convert.listen.is_empty() {

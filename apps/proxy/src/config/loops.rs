@@ -1,16 +1,16 @@
-//! Detection of loops: a proxy whose connections reach its own listener would use up all file descriptors.
+//! Detection of loops: a proxy that connects to its own listener would use up all file descriptors.
 
 use super::place::Text;
 use crate::error::Error;
-use crate::local_address::is_own;
+use crate::local_address::is_local;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
-/// A proxy of the file that listens and connects to fixed addresses.
+/// A proxy in the configuration file that listens and connects to fixed addresses.
 pub struct Forwarder {
     /// Name for messages.
     pub name: String,
-    /// Listening addresses.
+    /// The proxy's name in messages.
     pub listen: Vec<SocketAddr>,
     /// Addresses to which it connects, each with its position in the file.
     pub to: Vec<(SocketAddr, Range<usize>)>,
@@ -32,7 +32,8 @@ pub fn refuse_loops(parts: &[Forwarder], text: &Text<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// The last address of a loop that starts at `first`, and the position of its first address in the file.
+/// Searches for a loop that starts at the proxy `first`; returns the last address of the loop, and the position of its
+/// first address in the file.
 fn find_loop(parts: &[Forwarder], first: usize) -> Option<(SocketAddr, Range<usize>)> {
     let mut seen = vec![false; parts.len()];
     let mut open: Vec<(SocketAddr, Range<usize>)> = parts[first].to.clone();
@@ -54,14 +55,14 @@ fn find_loop(parts: &[Forwarder], first: usize) -> Option<(SocketAddr, Range<usi
 
 /// True if a connection to `to` reaches a listener bound to `listen`. The unspecified address stands for this machine.
 pub fn reaches(to: SocketAddr, listen: SocketAddr) -> bool {
-    let is_local = |ip: IpAddr| ip.is_unspecified() || ip.is_loopback() || is_own(ip);
+    let is_this_machine = |ip: IpAddr| ip.is_unspecified() || ip.is_loopback() || is_local(ip);
     let (ip, bound) = (to.ip().to_canonical(), listen.ip());
     // With port 0, the kernel chooses a free port, so no configured address can refer to that listener.
     to.port() == listen.port()
         && to.port() != 0
         && ip.is_ipv4() == bound.is_ipv4()
         && (ip == bound
-            || bound.is_unspecified() && is_local(ip)
+            || bound.is_unspecified() && is_this_machine(ip)
             || ip.is_unspecified() && bound.is_loopback())
 }
 

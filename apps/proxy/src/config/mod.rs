@@ -1,5 +1,5 @@
-//! The configuration file: TOML with one table for each service. An error message is one line with file, line number and
-//! remedy.
+//! The configuration file: TOML with one table for each service. An error message is one line with the file's name, the
+//! line number and the remedy.
 
 mod convert;
 mod interface;
@@ -57,7 +57,7 @@ pub struct Config {
     /// Settings that all uplinks share.
     #[serde(default)]
     pub uplinks: Uplinks,
-    /// Limits that protect clients from each other.
+    /// Limits that keep one client from using up the proxy's resources.
     #[serde(default)]
     pub limits: Limits,
     /// The status page.
@@ -92,13 +92,13 @@ pub struct Socks {
     pub users: Vec<Spanned<User>>,
     /// True if the proxy connects to servers with Multipath TCP instead of TCP.
     pub multipath_upstream: bool,
-    /// Private, loopback and other special networks of servers that clients may reach nevertheless.
+    /// Private, loopback and other special networks in which clients may reach servers; without an entry they may not.
     pub allow: Vec<Network>,
     /// Networks of servers that clients may not reach.
     pub deny: Vec<Network>,
     /// Prefixes of NAT64 gateways. `allow` and `deny` apply to the IPv4 addresses of the servers behind them.
     pub nat64: Vec<Nat64>,
-    /// Upstream proxy, which connects to the servers.
+    /// Upstream proxy, which connects to the servers in place of this proxy.
     pub via: Option<Spanned<Via>>,
 }
 
@@ -116,7 +116,7 @@ impl Default for Socks {
     }
 }
 
-/// Limits that protect clients from each other.
+/// Limits that keep one client from using up the proxy's resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -209,7 +209,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Targets of the probes over each uplink.
+    /// Returns the targets of the probes over each uplink.
     pub fn probe_targets(&self) -> Vec<ProbeTarget> {
         let via_of_router = self.router.as_ref().map(|router| router.via.as_ref());
         let via_of_socks = self.socks.as_ref().and_then(|socks| socks.via.as_ref()).map(Spanned::as_ref);
@@ -227,7 +227,7 @@ impl Config {
         addresses.into_iter().map(target).collect()
     }
 
-    /// Proxies that listen and connect to fixed addresses.
+    /// Returns the proxies that listen and connect to fixed addresses.
     fn forwarders(&self) -> Vec<Forwarder> {
         let reverse = self.reverse.iter().map(reverse_forwarder);
         let socks = self.socks.iter().map(|socks| Forwarder {

@@ -13,7 +13,7 @@ pub struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// An error at a position of the file, as one line.
+    /// Creates an error at a position of the file, as one line.
     pub fn error(&self, place: Option<Range<usize>>, message: &str) -> Error {
         let message = translate_message(&message.lines().collect::<Vec<_>>().join(", "));
         let Some(place) = place else { return Error::Input(format!("{}: {message}", self.file)) };
@@ -107,7 +107,8 @@ fn remedy(name: &str, valid: &[&str], label: &str) -> String {
     }
 }
 
-/// The name with the nearest spelling; at most a third of the letters and at most four may differ.
+/// Returns the valid name with the nearest spelling to `name`. At most a third of the letters, and at most four, may
+/// differ.
 pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
     let distance = |candidate: &str| strsim::damerau_levenshtein(&name.to_lowercase(), candidate);
     let near = valid.iter().map(|&candidate| (distance(candidate), candidate));
@@ -117,12 +118,12 @@ pub fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
         .map(|(_, name)| name)
 }
 
-/// The names in backquotes in a message.
+/// Returns the names that stand in backquotes in a message.
 fn quoted(message: &str) -> Vec<&str> {
     message.split('`').skip(1).step_by(2).collect()
 }
 
-/// An example line for each required key.
+/// Returns an example line for a required key.
 fn example(key: &str) -> &'static str {
     match key {
         "name" => "name = \"a name\"",

@@ -20,19 +20,19 @@ pub struct Reverse {
     pub name: String,
     /// Listening addresses for clients, which use Multipath TCP or TCP.
     pub listen: Vec<SocketAddr>,
-    /// Servers as addresses or names, for clients of no host in `hosts`.
+    /// Servers as addresses or names, for clients that request no host of `hosts`.
     #[serde(default)]
     pub to: Vec<Spanned<WeightedServer>>,
-    /// Choice among the servers of a list.
+    /// Rule by which a server is chosen from a list of servers.
     #[serde(default)]
     pub balance: Balance,
-    /// Servers of clients that request a certain host name by TLS or HTTP.
+    /// Servers for clients that request certain host names by TLS or HTTP.
     #[serde(default, rename = "host")]
     pub hosts: Vec<Host>,
     /// Version of the PROXY header, which contains the client's address; no header by default.
     pub proxy_protocol: Option<Version>,
-    /// Networks of other proxies, whose connections begin with a PROXY header. Other sources must not send one. Without networks,
-    /// first bytes are not examined.
+    /// Networks of other proxies, whose connections begin with a PROXY header. A connection from another network is
+    /// refused if it begins with one. If the list is empty, the proxy does not look for a PROXY header.
     #[serde(default)]
     pub accept_proxy: Vec<Network>,
     /// Interval between health checks of a server.
@@ -40,7 +40,7 @@ pub struct Reverse {
     pub health_interval: Seconds,
 }
 
-/// Servers of clients that request one of these names.
+/// Servers for clients that request one of these names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
@@ -50,27 +50,27 @@ pub struct Host {
     pub to: Vec<Spanned<WeightedServer>>,
 }
 
-/// Choice of a server for a client. The remaining servers are tried if it does not answer.
+/// Rule by which a server is chosen for a client. If this server does not answer, the remaining servers are tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Balance {
-    /// The first healthy server of the list.
+    /// The first server of the list that is healthy.
     #[default]
     First,
-    /// One after another, in proportion to the weights.
+    /// Servers take turns, in proportion to their weights.
     RoundRobin,
-    /// The server with the least open connections by unit of weight.
+    /// The server with the fewest open connections per unit of weight.
     LeastConnections,
-    /// By a hash of the client's address, in proportion to the weights.
+    /// A hash of the client's address chooses the server, in proportion to the weights.
     Source,
 }
 
-/// Default of `health_interval`.
+/// Returns the default of `health_interval`.
 pub const fn health_interval() -> Seconds {
     Seconds::of(5)
 }
 
-/// Listening addresses and fixed server addresses of a reverse proxy.
+/// Collects the listening addresses and fixed server addresses of a reverse proxy.
 pub fn reverse_forwarder(reverse: &Reverse) -> Forwarder {
     let of_hosts = reverse.hosts.iter().flat_map(|host| &host.to);
     let addresses = reverse
@@ -81,7 +81,7 @@ pub fn reverse_forwarder(reverse: &Reverse) -> Forwarder {
     Forwarder { name: reverse.name.clone(), listen: reverse.listen.clone(), to: addresses.collect() }
 }
 
-/// Checks a reverse proxy; `before` are those above it in the file.
+/// Checks a reverse proxy; `before` contains the reverse proxies above it in the file.
 ///
 /// # Errors
 /// The first invalid setting.

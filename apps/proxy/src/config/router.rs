@@ -31,7 +31,7 @@ pub struct Router {
     /// True if the program installs and removes rules and routes; otherwise the user does.
     #[serde(default = "default_install")]
     pub install: bool,
-    /// Connections that are forwarded without the proxy.
+    /// Connections that the router forwards directly, without the upstream proxy.
     #[serde(default)]
     pub bypass: Bypass,
 }
@@ -52,20 +52,21 @@ const fn default_install() -> bool {
     true
 }
 
-/// Connections that are forwarded without the proxy.
+/// Connections that the router forwards directly, without the upstream proxy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Bypass {
-    /// Networks whose servers are reached without the proxy.
+    /// Networks whose servers the hosts reach without the upstream proxy.
     pub networks: Vec<Network>,
-    /// Server ports that are reached without the proxy.
+    /// Ports of servers that the hosts reach without the upstream proxy.
     pub ports: Vec<u16>,
-    /// Names of servers that are reached without the proxy. The router's resolver supplies their addresses.
+    /// Names of servers that the hosts reach without the upstream proxy. The router's resolver supplies their
+    /// addresses.
     pub names: Vec<Spanned<String>>,
 }
 
 impl Default for Bypass {
-    /// Private and link-local networks, which no uplink reaches.
+    /// Exempts private and link-local networks, which an upstream proxy on the Internet cannot reach.
     fn default() -> Self {
         let private = [
             "10.0.0.0/8",
@@ -90,7 +91,7 @@ pub(super) fn check_router(router: &Router, text: &Text<'_>) -> Result<(), Error
             "interfaces is empty; add the interfaces of the LAN, such as \"lan0\"",
         );
     }
-    // The names become part of the text of the firewall rules.
+    // The names are copied into the firewall rules, so other characters could change the rules.
     if let Some(name) = interfaces.as_ref().iter().find(|name| !is_interface_name(name)) {
         return error_at(
             interfaces.span(),

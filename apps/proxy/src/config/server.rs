@@ -13,12 +13,12 @@ use serde::{Deserialize, Deserializer};
 pub enum Server {
     /// A fixed address.
     Address(SocketAddr),
-    /// A host name and a port. Its addresses may change.
+    /// A host name and a port. The addresses of the host may change.
     Name(String, u16),
 }
 
 impl Server {
-    /// The address, unless it must be looked up in DNS.
+    /// Returns the address, or `None` if it must be looked up in DNS.
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Address(address) => Some(*address),
@@ -53,20 +53,21 @@ impl fmt::Display for Server {
     }
 }
 
-/// A server among others: a text, or a table `{ to, weight }`.
+/// A server in a list of servers: in the file a text, or a table `{ to, weight }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedServer {
     /// The server.
     pub server: Server,
-    /// Share of the clients among the servers of a list, if the file has it.
+    /// Share of the clients that this server gets, relative to the weights of the list; `None` if the file has no
+    /// weight.
     pub weight: Option<u16>,
 }
 
 impl WeightedServer {
-    /// Weight of a server without one in the file.
+    /// Weight of a server for which the file has no weight.
     pub const DEFAULT_WEIGHT: u16 = 1;
 
-    /// The weight. A server of weight 0 is used after all others.
+    /// Returns the weight. A server of weight 0 gets clients only if no other server is healthy.
     pub fn weight(&self) -> u16 {
         self.weight.unwrap_or(Self::DEFAULT_WEIGHT)
     }
@@ -104,7 +105,7 @@ impl<'de> Visitor<'de> for TextOrTable {
     }
 }
 
-/// True if a text is a valid host name. A text of digits and dots is not: it is a mistyped address.
+/// True if a text is a valid host name. A text of digits and dots is refused, because it is a mistyped address.
 pub fn is_host_name(text: &str) -> bool {
     let is_number = text.bytes().all(|byte| b"0123456789.".contains(&byte));
     let has_name_letters = text.chars().all(|letter| letter.is_alphanumeric() || ".-_".contains(letter));

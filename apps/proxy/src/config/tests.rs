@@ -87,7 +87,7 @@ fn shipped_converter_file_has_every_setting() {
     }
 }
 
-/// A cookie proves the client's address, but not its identity.
+/// A cookie proves the address of a client, but not that the client is permitted.
 #[test]
 fn open_converter_is_refused() {
     let parse = |more: &str| {

@@ -1,4 +1,4 @@
-//! Amounts with units in the configuration file, such as "10 s" and "20 GB".
+//! Durations and amounts of data with units in the configuration file, such as "10 s" and "20 GB".
 
 use core::fmt;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ type Unit = (&'static str, u64);
 /// Units of durations.
 const TIMES: [Unit; 4] = [("ms", 1), ("s", 1000), ("min", 60_000), ("h", 3_600_000)];
 
-/// Network operators count in powers of ten; programs often count in powers of two (IEC 80000-13).
+/// Units of data. Network operators count in powers of ten, many programs in powers of two (IEC 80000-13).
 const BYTES: [Unit; 9] = [
     ("B", 1),
     ("kB", 1_000),
@@ -74,7 +74,8 @@ impl KeepAlive {
 }
 
 impl Default for KeepAlive {
-    /// Shorter than the idle timeout of NATs of mobile carriers, some of which use 30 s (RFC 5382 §5 requires two hours).
+    /// Returns a value below the idle timeouts of mobile carriers' NATs, some of which are 30 s (RFC 5382 §5 requires
+    /// two hours).
     fn default() -> Self {
         Self(Duration::from_secs(25))
     }
@@ -107,7 +108,7 @@ impl Bytes {
         Self(bytes)
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn number(self) -> u64 {
         self.0
     }

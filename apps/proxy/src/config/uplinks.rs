@@ -13,7 +13,7 @@ use toml::Spanned;
 /// First of the routing tables reserved for the kernel (`RT_TABLE_DEFAULT`).
 const FIRST_KERNEL_TABLE: u32 = 253;
 
-/// Minimum of `dead_after`. Three probes are sent in that time; more frequent probes would load the link.
+/// Minimum of `dead_after`. Three probes are sent in `dead_after`; a shorter time would load the link with probes.
 const MIN_DEAD_AFTER: Duration = Duration::from_millis(300);
 
 /// An interface that connects this machine to the Internet.
@@ -27,11 +27,11 @@ pub struct Uplink {
     /// Role of the uplink.
     #[serde(rename = "use", default)]
     pub usage: Usage,
-    /// Data volume, after which the uplink gets another role.
+    /// Data volume after which the uplink gets another role; `None` if the volume is unlimited.
     pub budget: Option<Budget>,
 }
 
-/// Data volume of an uplink per period; received and sent bytes are added.
+/// Data volume of an uplink per period: the sum of received and sent bytes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -66,7 +66,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// Name in the configuration file.
+    /// Returns the period's name in the configuration file.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Day => "day",
@@ -80,12 +80,12 @@ impl Period {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usage {
-    /// Carries data.
+    /// The uplink carries data.
     #[default]
     Always,
-    /// Has backup subflows: they carry data only while no other subflow does.
+    /// Subflows over the uplink are backup subflows: they carry data only while no other subflow works.
     Backup,
-    /// Has no subflows while another uplink works.
+    /// The uplink has no subflows while another uplink works.
     Standby,
 }
 
@@ -93,13 +93,13 @@ pub enum Usage {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Uplinks {
-    /// Number of the first routing table. The program uses one table for each uplink and one more.
+    /// Number of the first routing table. The program uses one table for each uplink, and one more table.
     pub table: Spanned<u32>,
     /// Folder with the byte counts of uplinks that have a budget.
     pub state: PathBuf,
     /// Probe targets; by default, the upstream proxy of the file if it is given as an address.
     pub probe: Option<Vec<Spanned<SocketAddr>>>,
-    /// Time without an answer after which an uplink is considered dead.
+    /// An uplink is considered dead after this time without an answer to a probe.
     pub dead_after: Spanned<Seconds>,
 }
 

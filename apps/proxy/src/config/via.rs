@@ -17,7 +17,8 @@ pub struct Via {
     pub protocol: Protocol,
     /// User at the upstream proxy. The password itself is never sent, only a proof of it.
     pub user: Option<User>,
-    /// Interfaces or addresses to connect from. The next one is tried while there is no answer over an earlier one.
+    /// Interfaces or local addresses to connect from, in order of preference. While a connection from one of them has
+    /// no answer, the next one is tried.
     #[serde(default)]
     pub from: Vec<Origin>,
     /// Idle time of a connection to the upstream proxy before a keep-alive probe.
@@ -30,7 +31,7 @@ pub struct Via {
 pub enum Origin {
     /// A local address.
     Address(IpAddr),
-    /// The addresses that an interface has at the time of the connection.
+    /// The addresses that an interface has when the connection is opened.
     Interface(String),
 }
 
@@ -64,7 +65,7 @@ pub enum Protocol {
 pub struct Expected {
     /// The protocol.
     pub protocol: Protocol,
-    /// True if this program logs in at the upstream proxy, which must then offer proofs of passwords.
+    /// True if this program logs in at the upstream proxy, so the proxy must offer logins with password proofs.
     pub has_user: bool,
 }
 
@@ -84,12 +85,12 @@ impl From<SocketAddr> for ProbeTarget {
 }
 
 impl Via {
-    /// Properties that the first answer of the proxy must have.
+    /// Returns the properties that the first answer of the proxy must have.
     pub fn expected(&self) -> Expected {
         Expected { protocol: self.protocol, has_user: self.user.is_some() }
     }
 
-    /// The proxy's address, unless it must be looked up in DNS.
+    /// Returns the proxy's address, or `None` if it must be looked up in DNS.
     pub fn address(&self) -> Option<SocketAddr> {
         let local =
             || Some((Ipv4Addr::LOCALHOST, self.proxy.strip_prefix("localhost:")?.parse().ok()?).into());
@@ -97,7 +98,7 @@ impl Via {
     }
 }
 
-/// True for a text that is more probably a mistyped address, although an interface may have such a name.
+/// True if a text is probably a mistyped address, although the kernel would permit it as the name of an interface.
 fn looks_like_an_address(text: &str) -> bool {
     text.contains(':') || text.bytes().all(|byte| b"0123456789.".contains(&byte))
 }

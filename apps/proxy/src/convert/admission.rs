@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use std::io;
 use tokio::time::Instant;
 
-/// Seconds after which a client may retry if too many other clients log in.
+/// Seconds after which a client may retry when too many other clients are logging in.
 const RETRY_AFTER_S: u8 = 30;
 
 /// Admission of clients to a converter.
@@ -19,7 +19,7 @@ pub struct Admission {
     required: RequiredCookie,
 }
 
-/// Required content of a client's cookie.
+/// Content that a client's cookie must have.
 enum RequiredCookie {
     None,
     Address(Cookies),
@@ -31,7 +31,8 @@ enum RequiredCookie {
 pub enum Admitted {
     /// The client is admitted.
     Yes,
-    /// The client must connect again with a cookie: with this one, or with a proof for this epoch.
+    /// The client must connect again with a cookie. Contains the cookie, or for a client that logs in the epoch for its
+    /// proof.
     Missing(Vec<u8>),
     /// The client is refused, with the reason for the log.
     No(String),

@@ -7,7 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::io;
 
-/// Prefix of the authenticated bytes. It makes the code invalid for other purposes.
+/// Prefix of the authenticated bytes. With it, the code is valid for no other purpose.
 const PURPOSE: &[u8] = b"anabranch-proxy convert cookie 1";
 /// Length of a cookie: the maximum of TCP Fast Open (RFC 7413 §4.1.1).
 const LEN: usize = 16;
@@ -32,12 +32,13 @@ impl Cookies {
         Ok(Self { key })
     }
 
-    /// The cookie of an address at a time (seconds since 1970).
+    /// Creates the cookie of an address at a time (seconds since 1970).
     pub fn create(&self, client: IpAddr, now_s: u64) -> Vec<u8> {
         self.mac(client, now_s / PERIOD_S).finalize().into_bytes()[..LEN].to_vec()
     }
 
-    /// True if the cookie was created for this address in the present or the previous period. The check takes constant time.
+    /// True if the cookie was created for this address in the current or the previous period. The check takes constant
+    /// time.
     pub fn is_valid(&self, cookie: &[u8], client: IpAddr, now_s: u64) -> bool {
         let period = now_s / PERIOD_S;
         let of = |period| self.mac(client, period).verify_truncated_left(cookie).is_ok();
@@ -45,7 +46,7 @@ impl Cookies {
         cookie.len() == LEN && (now || before)
     }
 
-    /// The authentication code of a client's address and a period.
+    /// Computes the authentication code of a client's address and a period.
     fn mac(&self, client: IpAddr, period: u64) -> Hmac<Sha256> {
         let address = match client.to_canonical() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped(),
@@ -66,7 +67,7 @@ pub fn cookie_with_proof(proof: &Proof) -> Vec<u8> {
     cookie
 }
 
-/// Decodes a proof from a cookie. Zeros after the proof fill up the last word.
+/// Decodes a proof from a cookie. Zeros after the proof, which fill up the last word, are skipped.
 pub fn decode_proof(cookie: &[u8]) -> Option<Proof> {
     let (proof, len) = wire::proof(cookie).ok().flatten()?;
     let padding = &cookie[len..];

@@ -1,4 +1,5 @@
-//! Converts connection errors to errors of the protocol (RFC 8803 §6.2.8), and these to SOCKS replies.
+//! Converts connection errors to errors of the Convert protocol (RFC 8803 §6.2.8), and errors of the protocol to SOCKS
+//! replies.
 
 use super::ErrorCode;
 use crate::socks::wire::Reply;
@@ -9,15 +10,17 @@ use std::io::{self, ErrorKind};
 /// Seconds after which a client may retry after a temporary lack of resources.
 const RESOURCE_TIMEOUT_S: u8 = 1;
 
-/// Codes of "destination unreachable" (RFC 792), which the value of the error contains.
+/// Codes of the ICMP message "destination unreachable" (RFC 792). The value of the protocol's error contains one of
+/// them.
 const NETWORK: u8 = 0;
 const HOST: u8 = 1;
 const PORT: u8 = 3;
 const UNKNOWN_NETWORK: u8 = 6;
 
-/// Error and value for a failed connection to a server. The exact cause is unknown: the kernel does not report whether a
-/// router or a missing route was the reason, or whether there was no answer. `ResourceExceeded` and `NetworkFailure` make
-/// clients pause. They are only for faults of the converter; otherwise one client's bad targets would make others pause.
+/// Converts the error of a connection to a server to an error code and its value. The value is approximate: the kernel
+/// does not report whether a router or a missing route was the cause, or whether there was no answer.
+/// `ResourceExceeded` and `NetworkFailure` make clients pause, so they are used only for faults of the converter;
+/// otherwise the unreachable targets of one client would make others pause.
 pub fn from_connect_error(error: &io::Error) -> (ErrorCode, u8) {
     let is_one_of = |codes: &[i32]| error.raw_os_error().is_some_and(|code| codes.contains(&code));
     match error.kind() {
@@ -26,7 +29,7 @@ pub fn from_connect_error(error: &io::Error) -> (ErrorCode, u8) {
         }
         _ if is_one_of(&[libc::ENETDOWN]) => (ErrorCode::NetworkFailure, RESOURCE_TIMEOUT_S),
         ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset => (ErrorCode::ConnectionReset, 0),
-        // A firewall rule on this machine forbids the connection.
+        // A firewall rule on this machine refused the connection.
         ErrorKind::PermissionDenied => (ErrorCode::NotAuthorized, 0),
         ErrorKind::NetworkUnreachable => (ErrorCode::DestinationUnreachable, NETWORK),
         // This machine has no address of the server's address family, or none with a route to the server.
@@ -37,7 +40,7 @@ pub fn from_connect_error(error: &io::Error) -> (ErrorCode, u8) {
     }
 }
 
-/// The SOCKS reply for an error of the upstream converter.
+/// Converts an error of the upstream converter to a SOCKS reply.
 pub fn reply(code: ErrorCode, value: &[u8], server: IpAddr) -> Reply {
     match (code, value.first().copied().unwrap_or_default()) {
         (ErrorCode::NotAuthorized, _) => Reply::Denied,

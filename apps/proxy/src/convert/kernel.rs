@@ -1,5 +1,5 @@
-//! TCP options of connections to servers. The kernel writes the SYN, so a program can choose only some options. The kernel does
-//! not return the server's SYN+ACK, so only some of its options are known.
+//! TCP options of connections to servers. The kernel writes the SYN, so this program can choose only some of its
+//! options. The kernel does not return the server's SYN+ACK, so this program knows only some of its options.
 
 use super::TcpOption;
 use crate::sockopt::{is_multipath, tcp_info};
@@ -19,17 +19,17 @@ const SYSCTLS: [(u8, &str); 3] = [
     (TIMESTAMPS, "/proc/sys/net/ipv4/tcp_timestamps"),
 ];
 
-/// Option kinds that a client can request for the SYN to a server.
+/// Lists the option kinds that a client can request for the SYN to a server.
 pub fn supported() -> Vec<u8> {
     let is_on = |path: &str| std::fs::read_to_string(path).is_ok_and(|value| value.trim() != "0");
     let always = SYSCTLS.iter().filter(|(_, path)| is_on(path)).map(|(kind, _)| *kind);
     always.chain((Transport::multipath() == Transport::Mptcp).then_some(MPTCP)).collect()
 }
 
-/// Selects the transport with which the SYN contains the requested options. The kernel chooses the values of the options.
+/// Selects the transport whose SYN contains the requested options. The kernel chooses the values of the options.
 ///
 /// # Errors
-/// Kinds of options that the SYN cannot contain, or not with the requested value.
+/// The kinds of options that the SYN cannot contain, or cannot contain with the requested value.
 pub fn select_transport(options: &[TcpOption], default: Transport) -> Result<Transport, Vec<u8>> {
     if options.is_empty() {
         return Ok(default);
@@ -44,15 +44,16 @@ pub fn select_transport(options: &[TcpOption], default: Transport) -> Result<Tra
     if others.is_empty() { Ok(if requested { Transport::Mptcp } else { default }) } else { Err(others) }
 }
 
-/// Offsets of `tcpi_options` and `tcpi_snd_wscale` in `struct tcp_info`, and the bits of the former (`TCPI_OPT_*`).
+/// Offsets of `tcpi_options` and of the byte with `tcpi_snd_wscale` in `struct tcp_info`, and the bits of
+/// `tcpi_options` (`TCPI_OPT_*`).
 const OPTIONS_OFFSET: usize = 5;
 const WINDOW_SCALES_OFFSET: usize = 6;
 const HAS_TIMESTAMPS: u8 = 1;
 const HAS_SACK: u8 = 2;
 const HAS_WINDOW_SCALE: u8 = 4;
 
-/// Known options of a server's SYN+ACK. The window scale has its value; timestamps and Multipath TCP have no values; the
-/// maximum segment size is omitted.
+/// Returns the known options of a server's SYN+ACK: the window scale with its value; timestamps and Multipath TCP
+/// without their values. The maximum segment size is omitted.
 pub fn syn_ack_options(server: &TcpStream) -> Vec<TcpOption> {
     let mut options = tcp_info(server).map_or_else(|_| Vec::new(), |info| parse_tcp_info(&info));
     if is_multipath(server) {
@@ -65,7 +66,7 @@ fn parse_tcp_info(info: &[u8]) -> Vec<TcpOption> {
     let (Some(&has), Some(&scales)) = (info.get(OPTIONS_OFFSET), info.get(WINDOW_SCALES_OFFSET)) else {
         return Vec::new();
     };
-    // The position of the first bit field of four bits in the byte depends on the byte order.
+    // The byte order determines which half of the byte contains the first bit field.
     let scale = if cfg!(target_endian = "little") { scales & 0xf } else { scales >> 4 };
     let all = [
         (HAS_WINDOW_SCALE, WINDOW_SCALE, vec![scale]),
@@ -90,7 +91,7 @@ mod tests {
     fn options_with_values_are_unsupported() {
         assert_eq!(select_transport(&[], Transport::Tcp), Ok(Transport::Tcp));
         assert_eq!(select_transport(&[option(SACK_PERMITTED, &[])], Transport::Tcp), Ok(Transport::Tcp));
-        // Fast Open, and options with values that the client chose. Each kind is reported once.
+        // The request contains Fast Open, and options whose values the client chose. The error lists each kind once.
         let requested =
             [option(34, &[]), option(WINDOW_SCALE, &[7]), option(34, &[1]), option(SACK_PERMITTED, &[])];
         assert_eq!(select_transport(&requested, Transport::Tcp), Err(vec![WINDOW_SCALE, 34]));

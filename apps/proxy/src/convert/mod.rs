@@ -1,7 +1,8 @@
-//! The 0-RTT TCP Convert Protocol (RFC 8803), with which a client requests a connection to a server from a converter: client,
-//! converter, and codec of the messages.
+//! The 0-RTT TCP Convert Protocol (RFC 8803): a client requests a connection to a server from a converter. This module
+//! contains the client, the converter, and the codec of their messages.
 //!
-//! Each endpoint starts its stream with one message. A message has a header of 32 bits, and lengths count 32-bit words (§6.1):
+//! Each endpoint starts its stream with one message. A message has a header of 32 bits, and lengths count 32-bit words
+//! (§6.1):
 //!
 //! ```text
 //! |   version 1   | total length  |      magic number 0x2263       |
@@ -62,7 +63,8 @@ impl std::error::Error for Malformed {}
 /// Parses the message at the start of a stream; returns its TLVs and its length in bytes, or `None` if it is incomplete.
 ///
 /// # Errors
-/// If the bytes cannot become a valid message; reported at the first wrong byte.
+/// If the bytes cannot be the beginning of a valid message. The error is returned as soon as the first wrong byte is
+/// there.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Vec<Tlv>, usize)>, Malformed> {
     match *bytes {
         [version, ..] if version != VERSION => return Err(Malformed::Version(version)),

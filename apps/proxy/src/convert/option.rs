@@ -1,4 +1,4 @@
-//! Codec of TCP options, which some TLVs contain.
+//! Codec of TCP options, as some TLVs contain them.
 
 use super::Malformed;
 

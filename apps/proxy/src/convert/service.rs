@@ -26,7 +26,8 @@ static DENIED: RateLimited = RateLimited::new();
 /// Rate limit for log lines about servers that could not be reached.
 static NOT_REACHED: RateLimited = RateLimited::new();
 
-/// Maximum part of a message that is returned in an error: a message minus the headers of message and error.
+/// Maximum length of the part of a client's message that an Error TLV returns: the maximum message minus the headers of
+/// the message and of the TLV.
 const MAX_ECHOED_BYTES: usize = 1020 - 8;
 
 /// A converter.
@@ -40,9 +41,9 @@ pub struct Converter {
 
 /// A client's request.
 struct Request {
-    /// Target and transport; `None` if the client only queries supported options.
+    /// Target and transport; `None` if the client only queries the supported TCP options.
     connect: Option<(SocketAddr, Transport)>,
-    /// True if the client queries supported options.
+    /// True if the client queries the supported TCP options.
     info: bool,
     /// Bytes for the target that have already been read.
     first: Vec<u8>,
@@ -50,9 +51,9 @@ struct Request {
 
 /// Refusal of a client.
 struct Refusal {
-    /// The answer; if it is empty, the connection is reset.
+    /// TLVs to send to the client; if there are none, the connection is reset.
     answer: Vec<Tlv>,
-    /// The reason for the log, unless the refusal is part of the normal exchange.
+    /// Rate limit and reason for a log line; `None` if the refusal is part of the normal exchange.
     log: Option<(&'static RateLimited, String)>,
 }
 
@@ -65,7 +66,7 @@ impl Refusal {
         Self { answer: vec![Tlv::Error(code, value.to_vec())], log: Some((kind, reason.into())) }
     }
 
-    /// Returns the message in the error, after a zero byte (§6.2.8, figures 27 and 28).
+    /// Creates an error that contains the client's message after a zero byte (§6.2.8, figures 27 and 28).
     fn with_message(code: ErrorCode, message: &[u8], reason: impl Into<String>) -> Self {
         let message = &message[..message.len().min(MAX_ECHOED_BYTES)];
         Self::new(code, &[&[0], message].concat(), reason)
@@ -149,7 +150,8 @@ impl Converter {
         options: &[TcpOption],
         malformed: impl Fn(&str) -> Refusal,
     ) -> Result<Transport, Refusal> {
-        // §6.2.5 forbids a no-operation here. The parser does not return the end of the list as an option.
+        // §6.2.5 forbids the no-operation option in a Connect TLV. The parser does not return the end of the list as an
+        // option.
         if options.iter().any(TcpOption::is_no_operation) {
             return Err(malformed("contains a no-operation among the TCP options for a server"));
         }
@@ -182,7 +184,7 @@ impl Converter {
     }
 }
 
-/// The refusal of a client that sent no valid message. Its error message has version 1.
+/// Creates the refusal of a client that sent no valid message. The answer to an unknown version has version 1.
 fn refuse_invalid_message(no: OpeningError) -> Refusal {
     match no {
         OpeningError::Malformed(malformed, message) => {
@@ -203,13 +205,14 @@ fn refuse_invalid_message(no: OpeningError) -> Refusal {
     }
 }
 
-/// The answer with the missing cookie, in a TLV and in the error: some clients read the TLV (§6.2.7), others the error (§6.2.8).
+/// Creates the answer with the cookie that the client lacks, in a Cookie TLV and in the Error TLV: some clients read
+/// the former (§6.2.7), others the latter (§6.2.8).
 fn require_cookie(cookie: Vec<u8>) -> Refusal {
     let error = Tlv::Error(ErrorCode::MissingCookie, [&[0], &cookie[..]].concat());
     Refusal { answer: vec![error, Tlv::Cookie(cookie)], log: None }
 }
 
-/// Sends TLVs to a client; false if it has disconnected.
+/// Sends TLVs to a client; returns false if the client has disconnected.
 async fn send_tlvs(client: &TcpStream, tlvs: &[Tlv]) -> bool {
     let message = emit(tlvs).expect("an answer is short");
     write_all(client, &message).await.is_ok()
@@ -217,7 +220,7 @@ async fn send_tlvs(client: &TcpStream, tlvs: &[Tlv]) -> bool {
 
 /// Sends the last answer to a client and closes the connection.
 async fn send_last_answer(client: TcpStream, answer: &[Tlv]) {
-    // If there is no answer, dropping the stream resets the connection.
+    // If there is no answer, the stream is dropped, which resets the connection.
     if !answer.is_empty() && send_tlvs(&client, answer).await {
         close_gracefully(client).await;
     }
@@ -269,7 +272,7 @@ impl Service for Converter {
                 answer.push(Tlv::ExtendedTcpHeader(kernel::syn_ack_options(&server)));
                 if send_tlvs(&client, &answer).await {
                     let watched = watch::register(self.name(), peer, &target);
-                    // Ignore errors: both ends have been reset.
+                    // Ignore errors: the relay has already reset both connections.
                     let first = First { up: first, ..First::default() };
                     let idle = self.limits.idle_timeout.duration();
                     drop(relay(client, server, first, &watched.carried, idle).await);

@@ -5,7 +5,7 @@ use crate::stream::read_some;
 use std::io::{self, ErrorKind};
 use tokio::net::TcpStream;
 
-/// The start of a stream.
+/// The start of a stream: the message, and the bytes that were read with it.
 #[derive(Debug)]
 pub struct Opening {
     /// TLVs of the message.
@@ -25,7 +25,7 @@ pub enum OpeningError {
     Broken(io::Error),
 }
 
-/// Waits for the complete message.
+/// Reads until the message at the start of the stream is complete.
 ///
 /// # Errors
 /// If the stream does not start with a message.
@@ -37,7 +37,7 @@ pub async fn read_opening(stream: &TcpStream) -> Result<Opening, OpeningError> {
                 let rest = bytes.split_off(len);
                 return Ok(Opening { tlvs, message: bytes, rest });
             }
-            // The maximum length of a message is 1020 bytes, which limits the buffer.
+            // The buffer stays small, because a message has at most 1020 bytes.
             Ok(None) => {}
             Err(malformed) => {
                 let len = bytes.get(1).map_or(WORD, |&words| usize::from(words) * WORD);

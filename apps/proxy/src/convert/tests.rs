@@ -11,7 +11,7 @@ fn option(kind: u8, value: &[u8]) -> TcpOption {
     TcpOption { kind, value: value.to_vec() }
 }
 
-/// Layouts of the figures in RFC 8803 §6.2.
+/// The expected bytes are laid out as in the figures of RFC 8803 §6.2.
 #[test]
 fn tlvs_have_the_rfc_layout() {
     assert_codec(Tlv::Info, &[1, 1, 0, 0]);

@@ -30,7 +30,7 @@ pub enum Tlv {
     Cookie(Vec<u8>),
     /// Reason for a failure (§6.2.8) and its value, without trailing zeros.
     Error(ErrorCode, Vec<u8>),
-    /// A TLV of a type that RFC 8803 does not define: its type, and all bytes after type and length.
+    /// A TLV of a type that RFC 8803 does not define: its type, and all bytes after the type and the length.
     Other(u8, Vec<u8>),
 }
 
@@ -83,12 +83,12 @@ const CODES: [(u8, ErrorCode); 10] = [
 ];
 
 impl ErrorCode {
-    /// The error with this number.
+    /// Returns the error with this number.
     pub fn from_code(code: u8) -> Self {
         CODES.iter().find(|(other, _)| *other == code).map_or(Self::Other(code), |(_, error)| *error)
     }
 
-    /// The number of the error.
+    /// Returns the number of the error.
     pub fn code(self) -> u8 {
         match self {
             Self::Other(code) => code,
@@ -98,7 +98,7 @@ impl ErrorCode {
 }
 
 impl Tlv {
-    /// The TLV's type.
+    /// Returns the TLV's type.
     pub const fn kind(&self) -> u8 {
         match self {
             Self::Info => INFO,
@@ -111,7 +111,7 @@ impl Tlv {
         }
     }
 
-    /// Parses the bytes after type and length: two bytes and whole words.
+    /// Parses the bytes after the type and the length of a TLV: two bytes, then whole words.
     pub(super) fn parse(kind: u8, bytes: &[u8]) -> Result<Self, Malformed> {
         let (first, words) = bytes.split_first_chunk::<2>().ok_or(Malformed::Length)?;
         Ok(match kind {
@@ -131,7 +131,7 @@ impl Tlv {
         })
     }
 
-    /// Encodes the bytes after type and length, without the padding of the last word.
+    /// Encodes the bytes after the type and the length of a TLV, without the padding of the last word.
     pub(super) fn emit(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Info => bytes.extend_from_slice(&[0; 2]),

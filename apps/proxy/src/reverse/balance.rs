@@ -1,5 +1,5 @@
-//! Order in which the servers of a reverse proxy are tried for a client. The first one is the server that the method chooses;
-//! the others follow in case it does not answer.
+//! Order in which the servers of a reverse proxy are tried for a client. The first one is the server that the
+//! configured method chooses. The others follow, in case the first does not answer.
 
 use crate::config::Balance;
 use crate::network::Network;
@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 pub struct Endpoint {
     /// The address.
     pub address: SocketAddr,
-    /// Share of the clients. An endpoint of weight 0 is used after all others.
+    /// Share of the clients. An endpoint of weight 0 gets clients only if no other endpoint is healthy.
     weight: u16,
     is_up: AtomicBool,
     /// Number of connections, including those that are being opened.
     open: AtomicUsize,
-    /// Turns that are due to this endpoint, in units of the sum of weights.
+    /// Credit of the endpoint in the smooth weighted round robin, see [`take_turn`].
     credit: AtomicI64,
 }
 
@@ -55,7 +55,8 @@ impl Endpoint {
         OpenConnection(Arc::clone(self))
     }
 
-    /// Healthy endpoints with a weight, then those of weight 0, then the others, which may have recovered.
+    /// Returns the rank for the order: 0 for healthy endpoints with a weight, 1 for healthy ones of weight 0, 2 for all
+    /// others, which may have recovered.
     fn rank(&self) -> u8 {
         match (self.is_up(), self.weight) {
             (true, 1..) => 0,
@@ -64,20 +65,21 @@ impl Endpoint {
         }
     }
 
-    /// Compares the numbers of connections by unit of weight.
+    /// Compares the numbers of open connections per unit of weight.
     fn compare_load(&self, other: &Self) -> Order {
         let open = |endpoint: &Self| endpoint.open.load(Ordering::Relaxed) as u64;
         let weight = |endpoint: &Self| u64::from(endpoint.weight.max(1));
         (open(self) * weight(other)).cmp(&(open(other) * weight(self)))
     }
 
-    /// Score for a client, least first: an exponential variate of rate `weight`, from a hash of client and address. The endpoint
-    /// with the least one is chosen with a probability in proportion to its weight, and a client's choice changes only if that
-    /// endpoint fails or a new one has a lower score (rendezvous hashing).
+    /// Returns the endpoint's score for a client: an exponential variate of rate `weight`, computed from a hash of
+    /// client and address. The endpoint with the lowest score is chosen, so each is chosen with a probability in
+    /// proportion to its weight. The choice for a client changes only if the chosen endpoint fails or a new one has a
+    /// lower score (rendezvous hashing).
     fn score(&self, client: Network) -> f64 {
         let hash = Sha256::digest(format!("{client} {}", self.address));
         let bits = hash.iter().take(8).fold(0, |bits: u64, byte| bits << 8 | u64::from(*byte));
-        // From 2^-53 to 1, so that the logarithm is finite.
+        // The values are from 2^-53 to 1, so that the logarithm is finite.
         let uniform = ((bits >> 11) + 1) as f64 / (1_u64 << 53) as f64;
         uniform.ln().abs() / f64::from(self.weight.max(1))
     }
@@ -89,8 +91,8 @@ impl Drop for OpenConnection {
     }
 }
 
-/// All endpoints in the order in which they are tried for a client. The caller ensures that one call runs at a time, and counts
-/// the connection of one client before the next call.
+/// Returns all endpoints in the order in which they are tried for a client. The caller must not run two calls at a
+/// time, and must count the connection of one client before the call for the next.
 pub fn order(balance: Balance, endpoints: &[Arc<Endpoint>], client: IpAddr) -> Vec<Arc<Endpoint>> {
     let mut order = endpoints.to_vec();
     let by_rank = |a: &Arc<Endpoint>, b: &Arc<Endpoint>| a.rank().cmp(&b.rank());
@@ -114,15 +116,16 @@ pub fn order(balance: Balance, endpoints: &[Arc<Endpoint>], client: IpAddr) -> V
     order
 }
 
-/// Rotates the endpoints that compare equal to the first one, so that the one whose turn it is comes first.
+/// Rotates the endpoints that compare equal to the first one, so that the endpoint whose turn it is comes first.
 fn put_turn_first(order: &mut [Arc<Endpoint>], compare: impl Fn(&Arc<Endpoint>, &Arc<Endpoint>) -> Order) {
     let equal = order.iter().take_while(|endpoint| compare(&order[0], endpoint).is_eq()).count();
     let turn = take_turn(&order[..equal]);
     order[..equal].rotate_left(turn);
 }
 
-/// Position of the endpoint whose turn it is (smooth weighted round robin): each endpoint earns its weight, and the one with the
-/// largest credit pays for all. The credits always add up to 0.
+/// Returns the position of the endpoint whose turn it is (smooth weighted round robin): each endpoint's credit grows by
+/// its weight. The endpoint with the largest credit gets the turn, and its credit falls by the sum of the weights. So
+/// the credits always add up to 0.
 fn take_turn(endpoints: &[Arc<Endpoint>]) -> usize {
     let weight = |endpoint: &Arc<Endpoint>| i64::from(endpoint.weight.max(1));
     let (mut turn, mut largest) = (0, i64::MIN);
@@ -154,7 +157,7 @@ mod tests {
         core::net::Ipv4Addr::from_bits(0x0a00_0000 + number).into()
     }
 
-    /// Last octets of the addresses in the order for one client.
+    /// Returns the last octets of the addresses, in the order for one client.
     fn octets(balance: Balance, endpoints: &[Arc<Endpoint>], of: IpAddr) -> Vec<u8> {
         let octet = |endpoint: Arc<Endpoint>| match endpoint.address.ip() {
             IpAddr::V4(v4) => v4.octets()[3],
@@ -190,7 +193,7 @@ mod tests {
         assert_eq!(octets(Balance::First, &servers, client(0)), [2, 3, 1]);
     }
 
-    /// The sequence of weights 5, 1, 1 is that of nginx's documentation: a a b a c a a.
+    /// With the weights 5, 1 and 1, the sequence is that of nginx's documentation: a a b a c a a.
     #[test]
     fn weighted_turns_are_spread() {
         assert_eq!(choices(Balance::RoundRobin, &endpoints(&[5, 1, 1]), 7), [1, 1, 2, 1, 3, 1, 1]);
@@ -249,7 +252,7 @@ mod tests {
         }
     }
 
-    /// 30,000 clients: the standard deviation of a share is below 0.3 percentage points.
+    /// With 30,000 clients, the standard deviation of a share is below 0.3 percentage points.
     #[test]
     fn source_spreads_clients_by_weight() {
         let shares = shares(choices(Balance::Source, &endpoints(&[1, 2, 3]), 30_000));

@@ -10,14 +10,15 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Maximum number of bytes and time of a request, up to the end of the `ClientHello` or of the request's head.
+/// Maximum length of a request, which ends with the `ClientHello` or with the head of the HTTP request.
 const MAX_REQUEST_BYTES: usize = 16 << 10;
+/// Maximum time that a client may take to send its request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Reason why a client has no valid request.
+/// Reason why a client is refused before it is relayed.
 #[derive(Debug)]
 pub enum Refusal {
-    /// Its first bytes are invalid.
+    /// The client's first bytes are invalid.
     Malformed(Malformed),
     /// The request is longer than [`MAX_REQUEST_BYTES`].
     TooLong,
@@ -38,11 +39,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Reads from a client until its host name is known, and appends to `bytes` all that was read. `None` if the client requests no
-/// host name, or if its stream ends before.
+/// Reads from a client until the requested host name is known, and appends all bytes read to `bytes`. Returns `None` if
+/// the client requests no host name, or if its stream ends before that is known.
 ///
 /// # Errors
-/// The reason why the client has to be reset.
+/// The reason why the caller must reset the client.
 pub async fn read_host(stream: &TcpStream, bytes: &mut Vec<u8>) -> Result<Option<String>, Refusal> {
     let reading = async {
         loop {
@@ -59,11 +60,12 @@ pub async fn read_host(stream: &TcpStream, bytes: &mut Vec<u8>) -> Result<Option
     timeout(REQUEST_TIMEOUT, reading).await.unwrap_or(Err(Refusal::TooSlow))
 }
 
-/// Reads the PROXY header at the beginning of a stream. `bytes` gets the bytes after it that were read as well. The addresses
-/// are `None` if the other proxy itself is the client.
+/// Reads the PROXY header at the beginning of a stream. Appends to `bytes` those bytes after the header that were read
+/// with it. Returns `None` if the header contains no addresses, because the other proxy opened the connection for
+/// itself.
 ///
 /// # Errors
-/// The reason why the client has to be reset.
+/// The reason why the caller must reset the client.
 pub async fn read_header(
     stream: &TcpStream,
     max_wait: Duration,
@@ -83,7 +85,8 @@ pub async fn read_header(
     timeout(max_wait, reading).await.unwrap_or(Err(Refusal::TooSlow))
 }
 
-/// Parses first bytes as TLS or HTTP. No HTTP request begins with the byte of a TLS handshake.
+/// Parses the first bytes as TLS or HTTP. They are unambiguous, since no HTTP request begins with the first byte of a
+/// TLS handshake.
 fn requested_host(bytes: &[u8]) -> Parsed<Option<String>> {
     match bytes.first() {
         None => Ok(None),

@@ -18,7 +18,7 @@ pub enum Version {
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2 and command `PROXY`: a relayed connection.
 const RELAYED: u8 = 0x21;
-/// Version 2 and command `LOCAL`: a connection of the proxy itself, without addresses (`AF_UNSPEC`).
+/// Version 2 and command `LOCAL`: a connection that the proxy opens for itself, and no addresses (`AF_UNSPEC`).
 const LOCAL: [u8; 2] = [0x20, 0];
 /// Address family and transport: TCP over IPv4 and over IPv6.
 const TCP4: u8 = 0x11;
@@ -28,14 +28,15 @@ const TCP6: u8 = 0x21;
 const TEXT_START: [u8; 6] = *b"PROXY ";
 /// Maximum length of a header of version 1 with its line end (§2.1).
 const MAX_TEXT_BYTES: usize = 107;
-/// Length of the fixed part of version 2, and the maximum of the rest: addresses and extensions.
+/// Length of the fixed part of a version 2 header.
 const BINARY_BYTES: usize = 16;
+/// Maximum length of the rest of a version 2 header: addresses and extensions.
 const MAX_REST_BYTES: usize = 4096;
 
-/// Addresses of the client and of the proxy that it reached.
+/// Address of the client, and address of the proxy to which the client connected.
 pub type Addresses = (SocketAddr, SocketAddr);
 
-/// True if bytes begin with a PROXY header, valid or not; `None` while that is open.
+/// True if a stream with these first bytes begins with a PROXY header, valid or not; `None` if more bytes are needed.
 pub fn begins(bytes: &[u8]) -> Option<bool> {
     let starts = [&TEXT_START[..], &SIGNATURE];
     if starts.iter().any(|start| bytes.starts_with(start)) {
@@ -47,11 +48,12 @@ pub fn begins(bytes: &[u8]) -> Option<bool> {
     }
 }
 
-/// Parses a header of either version at the beginning of a stream. The addresses are `None` for a connection of the other
-/// proxy itself (`UNKNOWN`, `LOCAL`) and for families without IP addresses. Extensions of version 2 are skipped.
+/// Parses a header of either version at the beginning of a stream. The addresses are `None` if the other proxy opened
+/// the connection for itself (`UNKNOWN`, `LOCAL`), and for families without IP addresses. Extensions of version 2 are
+/// skipped.
 ///
 /// # Errors
-/// If the bytes are no valid header.
+/// If the bytes are not a valid header.
 pub fn parse(bytes: &[u8]) -> Parsed<Option<Addresses>> {
     match begins(bytes) {
         None => Ok(None),
@@ -98,14 +100,14 @@ fn parse_binary(bytes: &[u8]) -> Parsed<Option<Addresses>> {
         (0x20, _) => None,
         (RELAYED, TCP4) => Some(binary_addresses::<4>(rest)?),
         (RELAYED, TCP6) => Some(binary_addresses::<16>(rest)?),
-        // UNSPEC and UNIX streams.
+        // Unspecified family, and UNIX streams.
         (RELAYED, 0x00 | 0x31) => None,
         _ => return Err(Malformed("a PROXY header of an unknown version, command or transport")),
     };
     Ok(Some((addresses, BINARY_BYTES + len)))
 }
 
-/// Two addresses of `N` bytes, and two ports.
+/// Parses two addresses of `N` bytes each, and two ports.
 fn binary_addresses<const N: usize>(bytes: &[u8]) -> Result<Addresses, Malformed>
 where
     IpAddr: From<[u8; N]>,
@@ -118,7 +120,7 @@ where
     Ok((address(*client, [ports[0], ports[1]]), address(*proxy, [ports[2], ports[3]])))
 }
 
-/// Encodes the header for a connection of a client to an address of the proxy; both addresses have the same family.
+/// Encodes the header for a client's connection to an address of the proxy. Both addresses must have the same family.
 pub fn emit(version: Version, client: SocketAddr, proxy: SocketAddr) -> Vec<u8> {
     match version {
         Version::V1 => {
@@ -140,7 +142,8 @@ pub fn emit(version: Version, client: SocketAddr, proxy: SocketAddr) -> Vec<u8> 
     }
 }
 
-/// Encodes the header for a connection of the proxy itself, such as a health check. It contains no client address.
+/// Encodes the header for a connection that the proxy opens for itself, such as a health check. The header contains no
+/// client address.
 pub fn emit_local(version: Version) -> Vec<u8> {
     match version {
         Version::V1 => b"PROXY UNKNOWN\r\n".to_vec(),
@@ -171,7 +174,7 @@ mod tests {
         assert_eq!(emit_local(Version::V2), b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0");
     }
 
-    /// Examples and layouts of the specification.
+    /// The expected bytes are the examples and layouts of the specification.
     #[test]
     fn headers_match_the_specification() {
         let (text, bytes) = headers("192.168.0.1:56324", "192.168.0.11:443");

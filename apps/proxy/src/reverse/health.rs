@@ -1,4 +1,4 @@
-//! Health of the servers of a reverse proxy, and the addresses of their names.
+//! Health checks of the servers of a reverse proxy, and look-ups of their names.
 
 use super::balance::{Endpoint, OpenConnection, order};
 use super::header::{self, Version};
@@ -15,14 +15,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Names are looked up at each health check, and at least at this interval.
+/// Names are looked up at each health check, but at the latest this time after the previous look-up.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A list of servers of a reverse proxy.
 pub struct Servers {
     backends: Vec<Arc<Backend>>,
     balance: Balance,
-    /// Held while a server is chosen, so that each choice includes the connections of the earlier ones.
+    /// Locked while a server is chosen, so that each choice counts the connections of earlier choices.
     choosing: Mutex<()>,
 }
 
@@ -44,10 +44,10 @@ pub struct Common {
 struct Backend {
     common: Common,
     server: WeightedServer,
-    /// True if the reverse proxy has no other server.
+    /// True if this server is the only one of the reverse proxy.
     is_only: bool,
     resolver: Resolver,
-    /// One for each address; empty while the name has none.
+    /// One endpoint for each address; empty while the server's name has no address.
     endpoints: Mutex<Vec<Arc<Endpoint>>>,
     /// True if the last look-up of the name returned an address.
     is_known: AtomicBool,
@@ -73,7 +73,8 @@ impl Servers {
         Self { backends: servers.iter().map(backend).collect(), balance, choosing: Mutex::new(()) }
     }
 
-    /// All addresses in the order in which they are tried for a client, and the connection that the first one gets.
+    /// Returns all addresses in the order in which they are tried for a client, and the connection counted for the
+    /// first one.
     pub fn choose(&self, client: IpAddr) -> (Vec<Arc<Endpoint>>, Option<OpenConnection>) {
         let endpoints: Vec<_> = self.backends.iter().flat_map(|backend| backend.endpoints()).collect();
         let _choosing = self.choosing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +83,8 @@ impl Servers {
         (order, opening)
     }
 
-    /// Looks up all names of the lists, and waits until each has an address of one family or has failed.
+    /// Looks up all names of the lists. Returns when each name has addresses of one family, or when its look-up has
+    /// failed.
     pub async fn look_up(lists: impl Iterator<Item = &Self>) {
         let backends = lists.flat_map(|servers| &servers.backends);
         let mut running: JoinSet<_> =
@@ -140,7 +142,7 @@ impl Backend {
         }
     }
 
-    /// Sets the result of a check; returns the earlier one.
+    /// Stores the result of a check and returns the result of the one before.
     fn set_up(&self, is_up: bool) -> bool {
         let was_up = self.is_up.swap(is_up, Ordering::Relaxed);
         if was_up != is_up {
@@ -158,8 +160,8 @@ impl Backend {
         self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks up the server's name; waits at most `max_wait` for the second family after the first. If the look-up fails, the
-    /// earlier addresses are kept.
+    /// Looks up the server's name. After the addresses of the first family, waits at most `max_wait` for those of the
+    /// second. If the look-up fails, the earlier addresses are kept.
     async fn look_up(self: Arc<Self>, max_wait: Duration) {
         let Server::Name(name, port) = &self.server.server else { return };
         let looking = async {
@@ -196,10 +198,10 @@ impl Backend {
         }
     }
 
-    /// Sets the addresses, except those on which this proxy itself listens: it would connect to itself. An address that remains
-    /// keeps its state.
+    /// Stores the addresses, except those on which this proxy listens, since it would connect to itself. An address
+    /// that was known before keeps its state.
     fn set_addresses(&self, found: &[SocketAddr]) {
-        let (own, others): (Vec<_>, Vec<_>) = found
+        let (local, others): (Vec<_>, Vec<_>) = found
             .iter()
             .copied()
             .partition(|to| self.common.listen.iter().any(|listen| reaches(*to, *listen)));
@@ -212,16 +214,17 @@ impl Backend {
         let after = others.iter().map(endpoint).collect();
         *endpoints = after;
         drop(endpoints);
-        if let Some(own) = own.first().filter(|_| before != others) {
+        if let Some(local) = local.first().filter(|_| before != others) {
             log::log_line(format_args!(
-                "{}: {} has the address {own}, on which {0} itself listens; this address is not used",
+                "{}: {} has the address {local}, on which {0} itself listens; this address is not used",
                 self.common.name, self.server.server
             ));
         }
     }
 }
 
-/// Connects and closes. With the PROXY protocol, the header marks the connection as the proxy's own.
+/// Connects to a server and closes the connection. With the PROXY protocol, the header marks it as opened by the proxy
+/// for itself.
 async fn check_address(address: SocketAddr, common: &Common) -> io::Result<()> {
     let stream = connect_to(address, None, common.options).await?;
     if let Some(version) = common.proxy_protocol {
@@ -250,7 +253,7 @@ mod tests {
         WeightedServer { server, weight: None }
     }
 
-    /// All addresses of a name get clients, and a look-up keeps the state of an address.
+    /// The addresses of a name take turns, and a look-up does not change the state of an address.
     #[tokio::test]
     async fn addresses_of_a_name_take_turns() {
         let server = weighted(Server::Name("backend.internal".to_owned(), 80));
@@ -265,7 +268,7 @@ mod tests {
         assert_eq!([choose(), choose()], [addresses[2]; 2]);
     }
 
-    /// The first server's backlog is full, so it does not answer.
+    /// The first server does not answer, because its backlog is full.
     #[tokio::test]
     async fn silent_server_does_not_block_others() {
         let silent = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();

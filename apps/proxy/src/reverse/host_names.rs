@@ -1,4 +1,4 @@
-//! Host names of a reverse proxy, and the list of servers of each.
+//! Table of the host names of a reverse proxy.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub struct HostNames<T> {
     exact: BTreeMap<String, T>,
-    /// Endings with their leading dot, for names such as `*.b.example`.
+    /// Endings of names such as `*.b.example`, from the dot on.
     endings: BTreeMap<String, T>,
 }
 
@@ -24,8 +24,8 @@ impl<T> HostNames<T> {
         table
     }
 
-    /// The value of a requested name: that of the same name, otherwise that of the longest ending. Case and a dot at the end do
-    /// not matter.
+    /// Returns the value of a requested name: that of the equal name, or else that of the longest ending. Upper and
+    /// lower case, and a dot at the end, make no difference.
     pub fn find(&self, requested: &str) -> Option<&T> {
         let name = requested.strip_suffix('.').unwrap_or(requested).to_ascii_lowercase();
         let ending = || {

@@ -3,14 +3,15 @@
 use super::malformed::{Malformed, Parsed};
 use httparse::{Error, Request, Status};
 
-/// Maximum number of header fields. More do not fit usefully into the limit of the whole head.
+/// Maximum number of header fields of a request. More fields hardly fit into the maximum length of a request.
 const MAX_FIELDS: usize = 256;
 
-/// Parses the beginning of a stream: the host of the first request without its port, and the length of the request's head, or
-/// `None` while it is incomplete. A stream that is not HTTP has no host; the length is then 0.
+/// Parses the beginning of a stream; returns the host of the first request without its port, and the length of the
+/// request's head, or `None` while the head is incomplete. For a stream that is not HTTP, there is no host, and the
+/// length is 0.
 ///
 /// # Errors
-/// If the request has more than one host, or too many fields.
+/// If the request has more than one host, or too many header fields.
 pub fn http_host(bytes: &[u8]) -> Parsed<Option<String>> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = Request::new(&mut fields);
@@ -28,8 +29,8 @@ pub fn http_host(bytes: &[u8]) -> Parsed<Option<String>> {
     Ok(Some((host.and_then(without_port), len)))
 }
 
-/// The host of `HOST` or `HOST:PORT` (RFC 3986 §3.2); an IPv6 address keeps its brackets. `None` if it is empty or longer than a
-/// host name (RFC 1035 §2.3.4).
+/// Returns the host of `HOST` or `HOST:PORT` (RFC 3986 §3.2); an IPv6 address keeps its brackets. `None` if the host is
+/// empty or longer than a host name (RFC 1035 §2.3.4).
 fn without_port(authority: &str) -> Option<String> {
     let authority = authority.trim();
     let end = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
@@ -68,7 +69,11 @@ mod tests {
             b"EHLO a.example\r\n",
             b"\0\0",
         ] {
-            assert_eq!(http_host(bytes).map(|parsed| parsed.expect("it is whole").0), Ok(None), "{bytes:?}");
+            assert_eq!(
+                http_host(bytes).map(|parsed| parsed.expect("the message is complete").0),
+                Ok(None),
+                "{bytes:?}"
+            );
         }
     }
 

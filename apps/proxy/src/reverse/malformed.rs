@@ -1,8 +1,8 @@
-//! Results of the parsers of first bytes.
+//! Results of parsing the first bytes of a client.
 
-/// Reason why first bytes are invalid.
+/// Reason why the first bytes are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
-/// A value with the number of bytes of its message, or `None` while the message is incomplete.
+/// A parsed value and the number of its bytes, or `None` while bytes are missing.
 pub type Parsed<T> = Result<Option<(T, usize)>, Malformed>;

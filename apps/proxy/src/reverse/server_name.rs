@@ -1,4 +1,5 @@
-//! The server name in the first message of a TLS client (RFC 6066 §3). Nothing is decrypted.
+//! The server name in the first message of a TLS client (RFC 6066 §3). This message is not encrypted, so nothing is
+//! decrypted.
 
 use super::malformed::{Malformed, Parsed};
 
@@ -8,18 +9,18 @@ pub const HANDSHAKE: u8 = 22;
 const MAX_RECORD_BYTES: usize = 1 << 14;
 /// Type of the message `ClientHello` (RFC 8446 §4).
 const CLIENT_HELLO: u8 = 1;
-/// The extension `server_name` and its only type of name, `host_name`.
+/// Type of the extension `server_name`, and the only type of name in it, `host_name`.
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
 /// Length of the headers of a record and of a handshake message.
 const RECORD_HEADER_BYTES: usize = 5;
 const MESSAGE_HEADER_BYTES: usize = 4;
 
-/// Parses the beginning of a TLS stream: the requested host name and the length of the records with the `ClientHello`, or
-/// `None` while it is incomplete. A `ClientHello` may use several records.
+/// Parses the beginning of a TLS stream; returns the requested host name and the length of the records that contain the
+/// `ClientHello`, or `None` while it is incomplete. A `ClientHello` may use several records.
 ///
 /// # Errors
-/// If the bytes are no valid `ClientHello`.
+/// If the bytes are not the beginning of a valid `ClientHello`.
 pub fn server_name(bytes: &[u8]) -> Parsed<Option<String>> {
     let (mut message, mut rest) = (Vec::new(), bytes);
     loop {
@@ -32,7 +33,8 @@ pub fn server_name(bytes: &[u8]) -> Parsed<Option<String>> {
     }
 }
 
-/// Content of the first record, or `None` while it is incomplete. Each byte of the header is checked when it has arrived.
+/// Returns the content of the first record, or `None` while the record is incomplete. Wrong bytes in its header are
+/// reported as soon as they have arrived.
 fn fragment(bytes: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     if bytes.first().is_some_and(|kind| *kind != HANDSHAKE) || bytes.get(1).is_some_and(|major| *major != 3) {
         return Err(Malformed("a record without a TLS handshake before the end of the ClientHello"));
@@ -45,7 +47,7 @@ fn fragment(bytes: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     Ok(rest.get(..len))
 }
 
-/// Body of the first handshake message, or `None` while it is incomplete.
+/// Returns the body of the first handshake message, or `None` while the message is incomplete.
 fn complete_message(message: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     if message.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
         return Err(Malformed("a TLS handshake that does not begin with a ClientHello"));
@@ -55,10 +57,10 @@ fn complete_message(message: &[u8]) -> Result<Option<&[u8]>, Malformed> {
     Ok(rest.get(..len))
 }
 
-/// The host name in the body of a `ClientHello` (RFC 8446 §4.1.2); `None` if it has none.
+/// Parses the body of a `ClientHello` (RFC 8446 §4.1.2); returns the host name, or `None` if the body has none.
 fn name_in_hello(body: &[u8]) -> Result<Option<String>, Malformed> {
     let mut hello = Fields(body);
-    // Version and random bytes.
+    // Version (2 bytes) and random bytes (32).
     hello.take(34)?;
     let session = hello.vector(1)?;
     let (suites, compressions) = (hello.vector(2)?, hello.vector(1)?);
@@ -80,7 +82,8 @@ fn name_in_hello(body: &[u8]) -> Result<Option<String>, Malformed> {
     found.map_or(Ok(None), name_in_extension)
 }
 
-/// The host name in the extension. RFC 6066 permits one name of each type, and defines one type.
+/// Parses the extension `server_name`; returns the host name. RFC 6066 permits one name of each type, and defines one
+/// type.
 fn name_in_extension(mut extension: Fields<'_>) -> Result<Option<String>, Malformed> {
     let mut names = extension.vector(2)?;
     extension.end()?;
@@ -99,12 +102,12 @@ fn name_in_extension(mut extension: Fields<'_>) -> Result<Option<String>, Malfor
     Ok(host)
 }
 
-/// True if a text is possible as a host name on the wire: printable ASCII, at most 255 bytes (RFC 1035 §2.3.4).
+/// True if a text may be a host name in a `ClientHello`: printable ASCII, at most 255 bytes (RFC 1035 §2.3.4).
 fn is_name(text: &str) -> bool {
     (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Fields that remain to be read.
+/// The fields of a message that have not been read yet.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a [u8]);
 
@@ -116,12 +119,12 @@ impl<'a> Fields<'a> {
         Ok(taken)
     }
 
-    /// A number of one or two bytes.
+    /// Reads a number of one or two bytes.
     fn number(&mut self, width: usize) -> Result<usize, Malformed> {
         Ok(self.take(width)?.iter().fold(0, |number, byte| number << 8 | usize::from(*byte)))
     }
 
-    /// A vector after its length, which has `width` bytes.
+    /// Reads a vector: its length, a number of `width` bytes, and its content.
     fn vector(&mut self, width: usize) -> Result<Self, Malformed> {
         let len = self.number(width)?;
         Ok(Self(self.take(len)?))
@@ -140,7 +143,7 @@ impl<'a> Fields<'a> {
 mod tests {
     use super::*;
 
-    /// A `ClientHello` in records of at most `record` bytes of content, with these extensions.
+    /// Encodes a `ClientHello` with these extensions, in records of at most `record` bytes of content.
     fn hello(extensions: &[u8], record: usize) -> Vec<u8> {
         let mut body = vec![3, 3];
         body.extend([7; 32]);
@@ -158,7 +161,7 @@ mod tests {
         message.chunks(record).flat_map(of_record).collect()
     }
 
-    /// The extension `server_name`; `kind` is the type of the name.
+    /// Encodes the extension `server_name`; `kind` is the type of the name.
     fn extension(kind: u8, name: &[u8]) -> Vec<u8> {
         let len = name.len() as u16;
         let lengths = [0, len + 5, len + 3].map(u16::to_be_bytes).concat();
@@ -166,7 +169,7 @@ mod tests {
     }
 
     fn name_of(bytes: &[u8]) -> Result<Option<String>, Malformed> {
-        server_name(bytes).map(|parsed| parsed.expect("it is whole").0)
+        server_name(bytes).map(|parsed| parsed.expect("the message is complete").0)
     }
 
     /// The bytes of a `ClientHello` for a.example, field by field (RFC 8446 §4.1.2, RFC 6066 §3).
@@ -194,7 +197,7 @@ mod tests {
             assert_eq!(server_name(&bytes), Ok(Some((Some("www.b.example".to_owned()), bytes.len()))));
             assert_eq!(server_name(&bytes[..bytes.len() - 1]), Ok(None));
             let more = [&bytes[..], b"\x14\x03\x03"].concat();
-            assert_eq!(server_name(&more).expect("valid").expect("whole").1, bytes.len());
+            assert_eq!(server_name(&more).expect("valid").expect("complete").1, bytes.len());
         }
     }
 
@@ -202,7 +205,7 @@ mod tests {
     fn hello_may_have_no_name() {
         assert_eq!(name_of(&hello(&[], 100)), Ok(None));
         assert_eq!(name_of(&hello(&[0, 43, 0, 3, 2, 3, 4], 100)), Ok(None));
-        // Another type of name, and a hello without extensions.
+        // The extension has another type of name, or the ClientHello has no extensions.
         assert_eq!(name_of(&hello(&extension(1, b"a.example"), 100)), Ok(None));
         let old = [&[3, 3][..], &[7; 32], &[0, 0, 2, 0, 47, 1, 0]].concat();
         assert_eq!(name_of(&in_records(&old, 100)), Ok(None));

@@ -30,10 +30,10 @@ static REFUSED: RateLimited = RateLimited::new();
 pub struct Proxy {
     settings: Reverse,
     limits: Limits,
-    /// Servers for clients of no host in the file; `None` if those are reset.
+    /// Servers for clients that request no host of the file; `None` if such clients are reset.
     default: Option<Servers>,
     hosts: Vec<Servers>,
-    /// Positions in `hosts`.
+    /// Host names, each with the position of its servers in `hosts`.
     names: HostNames<usize>,
     options: StreamOptions,
 }
@@ -71,20 +71,20 @@ impl Proxy {
         self.default.iter().chain(&self.hosts)
     }
 
-    /// Addresses of a client and of the proxy that it reached, from the PROXY header if its source sends one. `read` gets further
-    /// bytes that were read.
+    /// Returns the address of a client and the proxy's address to which it connected: from the PROXY header, if the
+    /// client is a proxy that sends one. Appends to `read` those bytes after the header that were read with it.
     async fn addresses_of(
         &self,
         client: &TcpStream,
         peer: SocketAddr,
         read: &mut Vec<u8>,
     ) -> Result<Addresses, Refusal> {
-        let own = (peer, client.local_addr().map_err(Refusal::Broken)?);
+        let direct = (peer, client.local_addr().map_err(Refusal::Broken)?);
         if !self.needs_header(peer) {
-            return Ok(own);
+            return Ok(direct);
         }
         let max_wait = self.limits.handshake_timeout.duration();
-        Ok(read_header(client, max_wait, read).await?.unwrap_or(own))
+        Ok(read_header(client, max_wait, read).await?.unwrap_or(direct))
     }
 
     /// True if connections from an address begin with a PROXY header.
@@ -98,8 +98,8 @@ impl Proxy {
         !self.settings.accept_proxy.is_empty() && !self.needs_header(peer)
     }
 
-    /// Chooses the list of servers for a client; `read` gets the bytes that were read for it. `None` if there is none for the
-    /// requested host.
+    /// Chooses the list of servers for a client; `None` if the requested host has no servers. Appends to `read` the
+    /// bytes that were read to find out the host.
     async fn choose_list(
         &self,
         client: &TcpStream,
@@ -123,7 +123,8 @@ impl Proxy {
         Ok(list)
     }
 
-    /// Reads the client's first bytes as far as settings need them. `None` if the client is to be reset; the log has the reason.
+    /// Reads the client's first bytes, if the settings need a PROXY header or a host name. Returns `None`, and logs the
+    /// reason, if the caller must reset the client.
     async fn receive(
         &self,
         client: &TcpStream,
@@ -142,8 +143,8 @@ impl Proxy {
         })
     }
 
-    /// Connects to the first server that answers. Attempts start one after another, beginning with the server that `balance`
-    /// chooses.
+    /// Connects to the first server that answers. Attempts start one after another; the first is to the server that
+    /// `balance` chooses.
     async fn connect(
         &self,
         servers: &Servers,
@@ -157,7 +158,7 @@ impl Proxy {
         let is_connected = |endpoint: &&Arc<Endpoint>| {
             (endpoint.address.ip().to_canonical(), endpoint.address.port()) == (to.ip(), to.port())
         };
-        // Another server than the chosen one may have answered first.
+        // If another server than the chosen one answered first, the connection is counted for that server.
         if let Some(endpoint) = order.iter().find(is_connected) {
             open = Some(endpoint.open());
         }
@@ -216,7 +217,7 @@ impl Service for Proxy {
                     write_all(&server, &self.header(origin, local)).await?;
                     relay(client, server, first, &watched.carried, idle).await
                 };
-                // Ignore other errors: both ends have been reset.
+                // Ignore other errors: the relay has already reset both connections.
                 if relaying.await.is_err_and(|error| error.kind() == ErrorKind::InvalidData) {
                     REFUSED.log_line(format_args!(
                         "{}: {} sent a PROXY header, but is not in accept_proxy",

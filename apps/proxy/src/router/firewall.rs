@@ -1,9 +1,10 @@
-//! Finds firewall chains that drop the intercepted packets. These packets pass the hook `input` with the router's mark, their
-//! original destination and the LAN interface. The input is the JSON of `nft -j list ruleset`.
+//! Finds firewall chains that drop the connections which the router intercepts. Their packets pass the hook `input`
+//! with the router's mark, their original destination and the LAN interface. The input is the JSON of `nft -j list
+//! ruleset`.
 //!
-//! A match may be true, false or unknown. A chain is reported only if no rule before the drop can accept such a packet. Matches of
-//! iptables (`xt`) have no parameters in this JSON. Those for states, protocols and limits are assumed to be false; the
-//! finding is then uncertain.
+//! A match may be true, false or unknown for such a packet. A chain is reported only if no rule before the drop may
+//! accept the packet. This JSON does not contain the parameters of matches of iptables (`xt`). Those for states,
+//! protocols and limits are assumed to be false, which makes the finding uncertain.
 
 use super::rules::Family;
 use serde_json::Value;
@@ -15,11 +16,11 @@ pub struct DroppingChain {
     pub chain: String,
     /// Shell command that adds a rule to accept the packets.
     pub remedy: String,
-    /// True if no match had to be assumed.
+    /// True if no result of a match was assumed.
     pub is_certain: bool,
 }
 
-/// A packet that opens a connection of a LAN host.
+/// The first packet of a connection that a LAN host opens.
 struct Packet<'a> {
     family: Family,
     interface: &'a str,
@@ -31,9 +32,9 @@ struct Packet<'a> {
 enum PacketVerdict {
     /// The packet is accepted, or may be accepted.
     Accepted,
-    /// The packet is dropped; true if no match had to be assumed.
+    /// The packet is dropped; the value is true if no result of a match was assumed.
     Dropped(bool),
-    /// The evaluation continues after the chain; true if no match had to be assumed.
+    /// The next rule or chain decides; the value is true if no result of a match was assumed.
     Continues(bool),
 }
 
@@ -42,7 +43,7 @@ enum PacketVerdict {
 enum MatchResult {
     Yes,
     No,
-    /// Probably false.
+    /// Assumed to be false.
     Unlikely,
     Unknown,
 }
@@ -77,7 +78,7 @@ pub fn find_dropping_chain(
         })
 }
 
-/// The nftables rule that accepts intercepted packets, quoted for a shell.
+/// Returns the nftables rule that accepts intercepted packets, quoted for a shell.
 pub fn accepting_rule(mark: u32) -> String {
     format!("meta mark '&' {mark:#x} == {mark:#x} accept")
 }
@@ -95,10 +96,10 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Maximum depth of jumps that are followed; the kernel's limit is 16.
+/// Maximum depth of jumps that the evaluation follows; the kernel's limit is 16.
 const MAX_DEPTH: u32 = 16;
 
-/// The table of a base chain.
+/// The nftables table that contains a base chain.
 struct Table<'a> {
     entries: &'a [Value],
     chain: &'a Value,
@@ -128,7 +129,7 @@ impl Table<'_> {
         PacketVerdict::Continues(is_certain)
     }
 
-    /// Evaluates one rule for a packet; true if no later rule of the chain is evaluated.
+    /// Evaluates one rule for a packet; the second value is true if no later rule of the chain is evaluated.
     fn evaluate_rule(&self, rule: &Value, packet: &Packet<'_>, depth: u32) -> (PacketVerdict, bool) {
         const CONTINUE: (PacketVerdict, bool) = (PacketVerdict::Continues(true), false);
         let mut is_met = MatchResult::Yes;
@@ -180,8 +181,8 @@ impl Table<'_> {
             }
             let evaluate_chain = self.evaluate_chain(target, packet, depth + 1);
             return match (is_met, evaluate_chain) {
-                // The jump is not taken, or unlikely. An unknown jump is ignored, too, unless its chain may accept the
-                // packet.
+                // The jump is certainly or probably not taken. A jump that may be taken is ignored as well, unless its
+                // chain may accept the packet.
                 (MatchResult::Unlikely | MatchResult::No, _) => {
                     (PacketVerdict::Continues(is_met == MatchResult::No), false)
                 }
@@ -207,7 +208,7 @@ fn apply_verdict(kind: &str, is_met: MatchResult) -> (PacketVerdict, bool) {
         ("drop" | "reject", MatchResult::Yes) => (PacketVerdict::Dropped(true), true),
         ("return", MatchResult::Yes) => (PacketVerdict::Continues(true), true),
         (_, MatchResult::Yes | MatchResult::No) => (PacketVerdict::Continues(true), false),
-        // A drop that may apply, or an accept that probably does not.
+        // Either a drop whose match is uncertain, or an accept whose match is assumed to be false.
         _ => (PacketVerdict::Continues(is_met != MatchResult::Unlikely), false),
     }
 }
@@ -263,7 +264,8 @@ fn evaluate_match(matching: &Value, packet: &Packet<'_>) -> MatchResult {
                 ("ip", "protocol") | ("ip6", "nexthdr") => {
                     contains(right, &|protocol| protocol == "tcp" || protocol == 6)
                 }
-                // The destination may be any server and port, so a match for some destinations is false in general.
+                // The destination may be any server and port. A match for some of them is false for the others, so it
+                // counts as false.
                 ("ip", "daddr") if packet.family == Family::V4 => Some(false),
                 ("ip6", "daddr") if packet.family == Family::V6 => Some(false),
                 ("ip" | "ip6", "daddr") => return MatchResult::No,
@@ -295,7 +297,8 @@ fn evaluate_match(matching: &Value, packet: &Packet<'_>) -> MatchResult {
     }
 }
 
-/// True if the value satisfies `is`, or is a set or list with such an element; `None` for a named set.
+/// True if the value itself, or an element of the set or list, satisfies `is`; `None` for a named set, whose elements
+/// are unknown.
 fn contains(right: &Value, is: &dyn Fn(&Value) -> bool) -> Option<bool> {
     if text(right).starts_with('@') {
         return None;
@@ -324,7 +327,7 @@ mod tests {
     /// Firewall mark of intercepted packets.
     const MARK: u32 = 1 << 27;
 
-    /// A ruleset with the base chain `input` of `inet fw`, and other chains.
+    /// Creates a ruleset with the base chain `input` of the table `inet fw`, and further chains.
     fn ruleset(policy: &str, chains: &[(&str, Value)]) -> Value {
         let mut entries = vec![
             json!({"chain": {"family": "inet", "table": "fw", "name": "input", "type": "filter", "hook": "input", "policy": policy}}),
@@ -342,12 +345,12 @@ mod tests {
         find_dropping_chain(&ruleset(policy, chains), &[Family::V4, Family::V6], &["lan0".to_owned()], MARK)
     }
 
-    /// A rule statement that matches these connection states.
+    /// Creates a statement that matches these connection states.
     fn state(states: &[&str]) -> Value {
         json!({"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": states}})
     }
 
-    /// A rule statement that matches packets that arrive by an interface.
+    /// Creates a statement that matches packets that arrive by an interface.
     fn by(interface: &str) -> Value {
         json!({"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": interface}})
     }
@@ -407,7 +410,7 @@ mod tests {
         assert!(check_ruleset("accept", &[("input", map(json!({"drop": null})))]).is_some());
     }
 
-    /// A chain of ufw as iptables-nft writes it.
+    /// The rules are a chain of ufw, as iptables-nft writes it.
     #[test]
     fn iptables_matches_make_finding_uncertain() {
         let xt = |name: &str| json!({"xt": {"type": "match", "name": name}});

@@ -1,8 +1,8 @@
-//! Restores rules, routes and the nftables table while the router runs, if another program removes them.
+//! Restores the router's rules, routes and nftables table if another program removes them while the router runs.
 //!
-//! If a rule or route is missing, marked packets are forwarded and their connections hang. They also hang if a firewall drops
-//! them. So the nftables table, which marks packets, is installed only while the rest works. Otherwise it is removed, and
-//! connections bypass the proxy.
+//! The nftables table marks the packets to intercept. If marked packets meet no rule or route, they are forwarded;
+//! their connections then hang, as they do if a firewall drops the packets. So the table is installed only while rules,
+//! routes and firewall permit interception. Otherwise it is removed, and connections bypass the proxy.
 
 use super::commands::{ip, nft};
 use super::firewall::{DroppingChain, find_dropping_chain};
@@ -16,7 +16,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// If there are more repairs than this within `FIX_WINDOW`, another program keeps removing the rules.
+/// With more repairs than this within `FIX_WINDOW`, another program is assumed to keep removing the rules.
 const MAX_FIXES: usize = 20;
 const FIX_WINDOW: Duration = Duration::from_secs(10);
 
@@ -25,20 +25,21 @@ const FIX_WINDOW: Duration = Duration::from_secs(10);
 pub struct Guard {
     router: Router,
     names: BTreeSet<IpAddr>,
-    /// Listing of the nftables table by `nft`, and the address families for which it is valid.
+    /// The nftables table as `nft` lists it, and the address families for which this listing is valid.
     listed: Option<(Vec<Family>, String)>,
-    /// True if the table is installed and so marks packets.
+    /// True if the nftables table is installed, so packets are marked.
     is_marking: bool,
     /// Reason why connections bypass the proxy, or hang if others install the rules.
     problem: Option<String>,
-    /// Chain that possibly drops packets.
+    /// Chain that possibly drops intercepted packets.
     suspected: Option<DroppingChain>,
     repairs: VecDeque<Instant>,
     has_ended: bool,
 }
 
 impl Guard {
-    /// Creates the guard with the addresses of the names in `bypass`. With `install`, rules and routes have just been installed.
+    /// Creates the guard. `names` are the addresses of the names in `bypass`. If `install` is set, rules and routes
+    /// have just been installed.
     pub fn new(router: Router, names: BTreeSet<IpAddr>) -> Self {
         let listed = router.install.then(list_table).and_then(Result::ok);
         let is_marking = router.install;
@@ -54,12 +55,12 @@ impl Guard {
         }
     }
 
-    /// Stops all further repairs.
+    /// Ends all checks and repairs.
     pub fn stop(&mut self) {
         self.has_ended = true;
     }
 
-    /// Updates the addresses of names.
+    /// Replaces the addresses of the names in `bypass`.
     pub fn update_names(&mut self, names: BTreeSet<IpAddr>) -> Result<(), Error> {
         let text = super::rules::renewal(&names);
         self.names = names;
@@ -71,7 +72,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Compares the kernel's state with the plan and repairs it.
+    /// Compares the rules in the kernel with the plan, and restores them if the settings permit that. Logs a problem once.
     pub fn check(&mut self) {
         if self.has_ended {
             return;
@@ -96,7 +97,7 @@ impl Guard {
         plan(&self.router, &families(), &self.names)
     }
 
-    /// Restores missing rules and routes; returns the problem if that fails.
+    /// Restores missing rules and routes; describes the problem if that fails.
     fn repair(&mut self) -> Option<String> {
         let is_dispute = self.is_dispute();
         for commands in missing(&self.router, &self.plan()) {
@@ -122,7 +123,7 @@ impl Guard {
         None
     }
 
-    /// Describes the first missing part, if the user installs the rules.
+    /// Describes the first missing rule, route or table, for a router that restores none of them (`install = false`).
     fn find_missing(&self) -> Option<String> {
         let missing = missing(&self.router, &self.plan());
         let problem = match missing.first() {
@@ -139,7 +140,7 @@ impl Guard {
         ))
     }
 
-    /// Describes a firewall chain that drops intercepted packets.
+    /// Describes the firewall chain that drops intercepted packets, if there is one. Logs a chain that may drop them.
     fn check_firewall(&mut self) -> Option<String> {
         let interfaces = self.router.interfaces.as_ref();
         let found = find_dropping_chain(&ruleset()?, &families(), interfaces, *self.router.mark.as_ref());
@@ -164,7 +165,7 @@ impl Guard {
         problem
     }
 
-    /// Installs the nftables table, restores it if it was changed, or removes it.
+    /// Installs the nftables table or removes it. Restores the table if another program has changed it.
     fn set_table(&mut self, is_wanted: bool) {
         let listed = list_table().ok();
         let changed = match (is_wanted, &listed) {
@@ -179,7 +180,7 @@ impl Guard {
         self.is_marking = is_wanted;
     }
 
-    /// Stores the listing of the table that has just been installed.
+    /// Stores how `nft` lists the table that has just been installed.
     fn record_table(&mut self) {
         if self.is_marking {
             self.repairs.push_back(Instant::now());
@@ -187,13 +188,13 @@ impl Guard {
                 "router: another program has removed or changed the nftables table {TABLE}; restored"
             ));
         }
-        // A known listing is kept and compared in the next check: another program may already have changed the table again.
+        // A known listing is kept for the comparison in the next check: another program may already have changed the table again.
         if self.expected().is_none() || self.is_dispute() {
             self.listed = list_table().ok().map(|listed| (families(), listed));
         }
     }
 
-    /// Expected listing of the table, if it is known for the present address families.
+    /// Returns the listing that the table must have; `None` if it is unknown for the address families enabled now.
     fn expected(&self) -> Option<String> {
         let (for_families, listed) = self.listed.as_ref()?;
         (*for_families == families()).then(|| listed.clone())

@@ -1,4 +1,4 @@
-//! Installs and removes rules and routes, also those of an earlier router process that was killed.
+//! Installs and removes rules and routes. The removal includes those of an earlier router process that was killed.
 
 use super::commands::{ip, nft, nft_check, nft_list};
 use super::rules::{Family, PROTOCOL, Plan, TABLE, families, removal};
@@ -11,7 +11,7 @@ pub fn runs() -> bool {
     crate::instance_lock::runs(TABLE)
 }
 
-/// Removes the remains of a router that was killed, and installs a plan.
+/// Installs a plan, after removing what a router left installed when it was killed.
 ///
 /// # Errors
 ///
@@ -37,7 +37,7 @@ pub fn remove() -> Result<(), Error> {
     nft(&removal())?;
     for family in families() {
         let option = family.option();
-        for rule in list(family, "rule show")?.iter().filter(|rule| is_own(rule)) {
+        for rule in list(family, "rule show")?.iter().filter(|rule| is_of_router(rule)) {
             ip(&format!("{option} rule del priority {} protocol {PROTOCOL}", rule["priority"]))?;
         }
         ip(&format!("{option} route flush table all proto {PROTOCOL}"))?;
@@ -55,7 +55,7 @@ fn check_unused(router: &Router) -> Result<(), Error> {
                 "{resource} is in use by another program (see: ip {option} {command}); set another in [router], such as {other}"
             )))
         };
-        for rule in list(family, "rule show")?.iter().filter(|rule| !is_own(rule)) {
+        for rule in list(family, "rule show")?.iter().filter(|rule| !is_of_router(rule)) {
             if rule["table"] == table.as_str() {
                 return in_use(&format!("table {table}"), "rule show", "table = 1082");
             }
@@ -63,7 +63,7 @@ fn check_unused(router: &Router) -> Result<(), Error> {
                 return in_use(&format!("mark {mark:#x}"), "rule show", "mark = 0x4000000");
             }
         }
-        if routes(family, &table).iter().any(|route| !is_own(route)) {
+        if routes(family, &table).iter().any(|route| !is_of_router(route)) {
             return in_use(&format!("table {table}"), &format!("route show table {table}"), "table = 1082");
         }
     }
@@ -73,11 +73,11 @@ fn check_unused(router: &Router) -> Result<(), Error> {
 /// Number of `RTN_LOCAL` in the output of `ip -N`.
 const LOCAL: &str = "2";
 
-/// Commands of the plan for missing rules and routes, each with the command that reverts it.
+/// Returns the commands of the plan that add missing rules and routes, each with the command that reverts it.
 pub fn missing(router: &Router, plan: &Plan) -> Vec<[String; 2]> {
     let (mark, table) = (*router.mark.as_ref(), router.table.as_ref().to_string());
     let has_rule = |family| {
-        // If `ip` fails, the rule is assumed to exist, so that nothing is added twice.
+        // If `ip` fails, the rule is assumed to exist, so that no rule is added twice.
         list(family, "rule show").map_or(true, |rules| {
             rules.iter().any(|rule| {
                 let has_mask = rule["fwmask"].is_null() || number(&rule["fwmask"]) == mark;
@@ -100,7 +100,7 @@ pub fn missing(router: &Router, plan: &Plan) -> Vec<[String; 2]> {
     missing
 }
 
-/// Lists the nftables table with `nft`.
+/// Returns the nftables table as `nft` lists it.
 ///
 /// # Errors
 /// If the table does not exist.
@@ -113,14 +113,14 @@ pub fn has_table() -> bool {
     list_table().is_ok_and(|listed| listed.contains("tproxy"))
 }
 
-/// All nftables rules without the elements of sets; `None` if they cannot be read.
+/// Returns all nftables rules without the elements of sets; `None` if `nft` fails.
 pub fn ruleset() -> Option<Value> {
     serde_json::from_str(&nft_list("-j -t list ruleset").ok()?).ok()
 }
 
-/// The routes of a table.
+/// Returns the routes of a table.
 pub fn routes(family: Family, table: &str) -> Vec<Value> {
-    // A table without routes does not exist for `ip`, which then fails.
+    // For a table without routes `ip` fails, as if the table did not exist.
     list(family, &format!("route show table {table}")).unwrap_or_default()
 }
 
@@ -135,8 +135,8 @@ pub fn list(family: Family, command: &str) -> Result<Vec<Value>, Error> {
         .map_err(|error| Error::Refused(format!("cannot parse the output of ip {command}: {error}")))
 }
 
-/// True if a router installed this rule or route.
-pub fn is_own(entry: &Value) -> bool {
+/// True if a router installed this rule or route: only routers use the protocol number.
+pub fn is_of_router(entry: &Value) -> bool {
     entry["protocol"] == PROTOCOL.to_string().as_str()
 }
 
@@ -146,7 +146,7 @@ fn number(text: &Value) -> u32 {
     digits.and_then(|digits| u32::from_str_radix(digits, 16).ok()).unwrap_or_default()
 }
 
-/// Required kernel options, each with a rule that depends on it.
+/// Kernel options that the router needs, each with a rule that the kernel accepts only with this option.
 const NEEDED: [(&str, &str); 4] = [
     ("CONFIG_NF_TABLES_INET", "accept"),
     ("CONFIG_NFT_SOCKET", "socket transparent 1 accept"),
@@ -154,7 +154,7 @@ const NEEDED: [(&str, &str); 4] = [
     ("CONFIG_NFT_TPROXY", "meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:1 accept"),
 ];
 
-/// Adds the missing kernel option to an error, if that is the cause.
+/// Adds the missing kernel option to an error, if a missing option is the cause.
 fn explain_refusal(refusal: Error) -> Error {
     let refused = |(_, rule): &&(&str, &str)| {
         let chain = format!("chain prerouting {{ type filter hook prerouting priority mangle; {rule}; }}");
@@ -172,13 +172,13 @@ fn explain_refusal(refusal: Error) -> Error {
 mod tests {
     use super::*;
 
-    /// Output of iproute2 6.1.
+    /// The rules are output of iproute2 6.1.
     #[test]
     fn rules_of_a_router_are_recognized() {
         let json = r#"[{"priority":0,"src":"all","table":"255"},
             {"priority":500,"src":"all","fwmark":"0x8000000","fwmask":"0x8000000","table":"1081","protocol":"197"}]"#;
         let rules: Vec<Value> = serde_json::from_str(json).expect("JSON");
-        assert_eq!(rules.iter().map(is_own).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(rules.iter().map(is_of_router).collect::<Vec<_>>(), [false, true]);
         assert_eq!(rules.iter().map(|rule| number(&rule["fwmark"])).collect::<Vec<_>>(), [0, 1 << 27]);
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses of names that are reached without the proxy.
+//! Addresses of the names in `bypass`, to which hosts connect without the proxy.
 
 use crate::config::Router;
 use crate::connect::Attempts;
@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 /// Interval between look-ups of names.
 const LOOKUP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Time for which an address is kept after the last look-up that returned it: hosts may still use it from an earlier answer.
+/// An address is kept for this time after the last look-up that returned it, because hosts may still use it from an
+/// earlier answer.
 const ADDRESS_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// Rate limit for log lines about names that could not be looked up.
@@ -32,7 +33,7 @@ impl RecentAddresses {
     }
 }
 
-/// Names of servers in `bypass`, and the name of the proxy, to which hosts may connect directly.
+/// The names in `bypass`, and the name of the upstream proxy. Hosts connect directly to their addresses.
 pub struct Names {
     /// Names and ports to look up.
     to_look_up: Vec<(String, u16)>,
@@ -57,8 +58,8 @@ impl Names {
         }
     }
 
-    /// Looks up all names concurrently; returns all recent addresses. [`Self::follow`] or [`Self::complete`] adds the addresses of
-    /// a family that answers later.
+    /// Looks up all names concurrently; returns all recent addresses. [`Self::follow`] or [`Self::complete`] adds the
+    /// addresses of the family that answers later.
     pub async fn look_up(&mut self) -> BTreeSet<IpAddr> {
         let (mut found, mut unknown, mut running) = (BTreeSet::new(), Vec::new(), Attempts::new());
         for (name, port) in &self.to_look_up {
@@ -83,23 +84,23 @@ impl Names {
         self.recent.add(Instant::now(), found)
     }
 
-    /// Waits at most `max_wait` for the second address family of the names; returns all recent addresses.
+    /// Waits at most `max_wait` for the addresses of the second family; returns all recent addresses.
     pub async fn complete(&mut self, max_wait: Duration) -> BTreeSet<IpAddr> {
         let completing = async { while self.next_late().await.is_some() {} };
-        // Wait for the remaining look-ups for a limited time; addresses that arrive later are ignored.
+        // After the timeout, the look-ups still running are ignored.
         drop(timeout(max_wait, completing).await);
         self.recent.add(Instant::now(), BTreeSet::new())
     }
 
-    /// Waits for the next late look-up and adds its addresses; `None` if there is no late look-up.
+    /// Waits until a look-up of the second family ends, and adds its addresses; `None` if no such look-up is running.
     async fn next_late(&mut self) -> Option<()> {
         let late = self.pending.join_next().await?.unwrap_or_default();
         self.recent.add(Instant::now(), late.iter().map(SocketAddr::ip).collect());
         Some(())
     }
 
-    /// Looks up names at intervals, and immediately if links have changed while a name is unknown. Sends the addresses to `changed`
-    /// after each change.
+    /// Looks up names at intervals, and also when links change while a name has no address. After each change of the
+    /// addresses, sends all of them to `changed`.
     pub async fn follow(mut self, links_changed: &Notify, changed: mpsc::Sender<BTreeSet<IpAddr>>) {
         let mut sent: BTreeSet<IpAddr> = self.recent.0.keys().copied().collect();
         let mut look_up_at = Instant::now() + LOOKUP_INTERVAL;

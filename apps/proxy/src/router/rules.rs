@@ -1,5 +1,5 @@
-//! Generates the text of the rules that redirect the hosts' connections to the router: an nftables table, and a rule and a route
-//! for each address family. `install` executes the text.
+//! Generates the text of the rules that redirect the hosts' connections to the router: an nftables table, and a rule
+//! and a route for each address family. `install` executes the text.
 
 use crate::config::Router;
 use crate::network::Network;
@@ -11,10 +11,12 @@ use std::fmt::Write;
 /// Name of the nftables table.
 pub const TABLE: &str = "anabranch-router";
 
-/// Protocol number that marks the router's rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`); no other program is known to use it.
+/// Protocol number of the router's rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`), by which they are recognized; no
+/// other program is known to use it.
 pub const PROTOCOL: u32 = 197;
 
-/// Priority of the rule: after the rule for local addresses, before rules that select an uplink by the source address.
+/// Priority of the rule. It comes after the kernel's rule for local addresses, and before rules that select an uplink
+/// by the source address.
 const PRIORITY: u32 = 500;
 
 /// An address family.
@@ -27,7 +29,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Option of the program `ip` for the family.
+    /// Returns the option of the program `ip` for the family.
     pub const fn option(self) -> &'static str {
         match self {
             Self::V4 => "-4",
@@ -35,7 +37,7 @@ impl Family {
         }
     }
 
-    /// Loopback address of the family.
+    /// Returns the loopback address of the family.
     pub const fn loopback(self) -> IpAddr {
         match self {
             Self::V4 => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -44,7 +46,7 @@ impl Family {
     }
 }
 
-/// Address families that are enabled on this machine.
+/// Lists the address families that are enabled on this machine.
 pub fn families() -> Vec<Family> {
     let off = std::fs::read_to_string("/proc/sys/net/ipv6/conf/lo/disable_ipv6");
     let has_v6 = off.is_ok_and(|off| off.trim() == "0");
@@ -56,16 +58,16 @@ pub fn families() -> Vec<Family> {
 pub struct Plan {
     /// Input of `nft -f` that creates or replaces the table.
     pub nft: String,
-    /// Arguments of `ip`, each with the arguments that revert it.
+    /// Arguments of `ip` that add a rule or route, each with the arguments that remove it again.
     pub ip: Vec<[String; 2]>,
 }
 
-/// Input of `nft -f` that removes the table; it is also valid if there is no table.
+/// Returns the input of `nft -f` that removes the table. It is valid even if the table does not exist.
 pub fn removal() -> String {
     format!("add table inet {TABLE}\ndelete table inet {TABLE}\n")
 }
 
-/// Generates the plan for these address families and these addresses of the names in `bypass`.
+/// Generates the plan for these address families. `names` are the addresses of the names in `bypass`.
 pub fn plan(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> Plan {
     let (mark, table) = (router.mark.as_ref(), router.table.as_ref());
     let ip = families.iter().map(|family| {
@@ -101,7 +103,8 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
     line("\t\tmeta l4proto != tcp return");
     let divert = format!("meta mark set meta mark | {:#x} accept", router.mark.as_ref());
     let opens = "tcp flags & (fin | syn | rst | ack)";
-    // SYNs are left to tproxy, which also handles a connection of the router in TIME-WAIT.
+    // SYNs do not match: for them the rule `tproxy` below applies, which also handles a connection of the router in
+    // TIME-WAIT.
     line("\t\t# connections of the router");
     line(&format!("\t\t{opens} != syn socket transparent 1 {divert}"));
     line("\t\t# connections opened before the router started continue without it");
@@ -126,7 +129,7 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
     text
 }
 
-/// Input of `nft -f` that replaces the addresses of names.
+/// Returns the input of `nft -f` that replaces the addresses of the names in `bypass`.
 pub fn renewal(names: &BTreeSet<IpAddr>) -> String {
     let (v4, v6) = split(names);
     let mut text = String::new();
@@ -145,7 +148,7 @@ fn split(names: &BTreeSet<IpAddr>) -> (Vec<IpAddr>, Vec<IpAddr>) {
     names.iter().partition(|address| address.is_ipv4())
 }
 
-/// The definition of an nftables set.
+/// Returns the definition of an nftables set.
 fn set(name: &str, kind: &str, flags: &str, elements: &[impl Display]) -> String {
     let mut text = format!("\tset {name} {{\n\t\ttype {kind}\n");
     if !flags.is_empty() {

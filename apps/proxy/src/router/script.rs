@@ -10,10 +10,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Time to wait for the second address family of names after the first.
+/// Time to wait, after the addresses of the first family, for those of the second.
 const SECOND_FAMILY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the plan as a script for `sh`, with the commands that revert it as comments. Names are looked up now.
+/// Returns the plan as a script for `sh`. Comments contain the commands that revert it. The addresses of names are
+/// those at this time.
 ///
 /// # Errors
 ///
@@ -26,7 +27,7 @@ pub fn script(router: &Router) -> Result<String, Error> {
         names.look_up().await;
         names.complete(SECOND_FAMILY_TIMEOUT).await
     });
-    // Does not wait for threads that still wait for a name server.
+    // Returns without waiting for threads that still wait for a name server.
     runtime.shutdown_background();
     Ok(text(router, &addresses))
 }
@@ -44,7 +45,8 @@ fn text(router: &Router, addresses: &BTreeSet<IpAddr>) -> String {
         accepting_rule(*router.mark.as_ref())
     )
     .expect("writing to a String succeeds");
-    writeln!(text, "# to undo it:\n# nft delete table inet {TABLE}").expect("writing to a String succeeds");
+    writeln!(text, "# to revert these commands:\n# nft delete table inet {TABLE}")
+        .expect("writing to a String succeeds");
     for [_, revert] in &ip {
         writeln!(text, "# ip {revert}").expect("writing to a String succeeds");
     }

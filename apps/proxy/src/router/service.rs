@@ -1,4 +1,4 @@
-//! The router: intercepts the connections of hosts and relays them through the proxy.
+//! The router: intercepts the connections of the hosts in the LAN and relays them through the upstream proxy.
 
 use super::guard::Guard;
 use super::install::{install, remove};
@@ -32,14 +32,14 @@ use tokio::time::{sleep, timeout};
 
 /// Rate limit for log lines about targets that could not be reached.
 static NOT_REACHED: RateLimited = RateLimited::new();
-/// Rate limit for log lines about direct connections to the port of intercepted ones.
+/// Rate limit for log lines about hosts that connect to the router's port themselves, instead of being intercepted.
 static NOT_HANDED_OVER: RateLimited = RateLimited::new();
 /// Rate limit for log lines about addresses of names that could not be updated.
 static NOT_RENEWED: RateLimited = RateLimited::new();
 
 /// Rules, routes and nftables are checked after each change that the kernel reports, and at this interval.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(30);
-/// Time between two checks, because changes are reported in groups.
+/// Minimum time between two checks, so that changes which the kernel reports together cause one check.
 const CHECK_PAUSE: Duration = Duration::from_millis(500);
 
 /// A router.
@@ -47,9 +47,9 @@ pub struct Proxy {
     settings: Router,
     limits: Limits,
     via: Upstream,
-    /// Names, from the installation until the background task takes them.
+    /// Names in `bypass`. The background task takes them after the installation.
     names: Mutex<Option<Names>>,
-    /// Restores rules, routes and nftables.
+    /// Restores rules, routes and the nftables table; `None` before the installation.
     guard: Arc<Mutex<Option<Guard>>>,
     _lock: InstanceLock,
 }
@@ -75,7 +75,8 @@ impl Proxy {
             .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
     }
 
-    /// Updates the addresses of names, if some are given, and restores rules and routes that other programs have removed.
+    /// Replaces the addresses of the names in `bypass`, if new ones are given, and restores rules and routes that other
+    /// programs have removed.
     async fn check_rules(&self, addresses: Option<BTreeSet<IpAddr>>) {
         let guard = Arc::clone(&self.guard);
         let keeping = move || {
@@ -87,13 +88,13 @@ impl Proxy {
                 guard.check();
             }
         };
-        // Ignore errors: they occur only when the runtime ends.
+        // Ignore errors: the task fails only if the runtime ends.
         drop(tokio::task::spawn_blocking(keeping).await);
     }
 
-    /// Logs once that the proxy is reached with TCP over one link.
+    /// Logs, at most once, that a connection to the upstream proxy uses TCP over one link instead of Multipath TCP.
     fn log_first_plain_tcp(&self, server: &TcpStream) {
-        /// Makes the line appear once.
+        /// Ensures that the line is logged once.
         static LOGGED: Once = Once::new();
         if self.via.transport() == Transport::Mptcp && !is_multipath(server) {
             LOGGED.call_once(|| {
@@ -123,7 +124,7 @@ fn follow_changes() -> Vec<Changes> {
     following.into_iter().filter_map(|changes| changes.inspect_err(failed).ok()).collect()
 }
 
-/// Waits for a change, or until the next check is due.
+/// Waits for a change in the kernel, or until the next check is due.
 async fn next_change(changes: &mut Vec<Changes>) {
     let (has_ended, number) = {
         let mut waiting = Attempts::new();
@@ -150,7 +151,7 @@ impl Service for Proxy {
         families().into_iter().map(|family| SocketAddr::new(family.loopback(), port)).collect()
     }
 
-    /// Listens with TCP, because the intercepted hosts use TCP.
+    /// Listens with TCP, because the hosts in the LAN use TCP.
     fn listen(
         &self,
         address: SocketAddr,
@@ -204,7 +205,7 @@ impl Service for Proxy {
     }
 
     async fn clean_up(&self) {
-        // Stop the repairs first, so that no check restores the rules that are removed next.
+        // Stops the repairs first, so that no check restores the rules that are removed next.
         lock(&self.guard).iter_mut().for_each(Guard::stop);
         if !self.settings.install {
             return;
@@ -216,7 +217,7 @@ impl Service for Proxy {
 
     async fn serve(&self, host: TcpStream, peer: SocketAddr, entry: &ConnectionEntry) {
         entry.admit(false);
-        // The host has already disconnected.
+        // An error means that the host has disconnected, so there is no connection to relay.
         let Ok(target) = host.local_addr() else { return };
         if target.ip().is_loopback() {
             return NOT_HANDED_OVER.log_line(format_args!(
@@ -227,11 +228,12 @@ impl Service for Proxy {
             Ok(Connected { server, first: down, .. }) => {
                 self.log_first_plain_tcp(&server);
                 let watched = watch::register_intercepted(self.name(), peer, &target);
-                // Ignore errors: both ends have been reset.
+                // Ignore errors: the relay has already reset both connections.
                 let first = First { down, ..First::default() };
                 drop(relay(host, server, first, &watched.carried, self.limits.idle_timeout.duration()).await);
             }
-            // Dropping the host's stream resets it, the only way to report the failure.
+            // Dropping the stream resets the host's connection. There is no other way to report the failure to the
+            // host.
             Err((_, reason)) => NOT_REACHED.log_line(format_args!("router: {target}: {reason}")),
         }
     }

@@ -1,4 +1,4 @@
-//! Findings about the router of this machine, for `check`.
+//! Findings about the router on this machine, for the command `check`.
 
 use super::firewall::{DroppingChain, find_dropping_chain};
 use super::install::{has_table, list, missing, ruleset, runs};
@@ -8,10 +8,10 @@ use crate::config::Router;
 use crate::error::Error;
 use std::collections::BTreeSet;
 
-/// Remedy if no router runs: commands that start it.
+/// Remedy if no router runs: the commands that start it.
 const START: &str = "systemctl start anabranch-router, or: anabranch-proxy router --config FILE";
 
-/// Derives the findings. A finding comes before those that depend on it.
+/// Derives all findings. A finding comes before those that depend on it.
 ///
 /// # Errors
 /// If the program `ip` is missing.
@@ -90,7 +90,7 @@ fn how_to_restore(router: &Router) -> String {
     }
 }
 
-/// Installed parts of a router.
+/// Parts of a router that are installed in the kernel.
 struct Installed {
     /// True if rules and routes are installed.
     routing: bool,
@@ -99,7 +99,7 @@ struct Installed {
 }
 
 fn installed(router: &Router) -> Result<Installed, Error> {
-    // Returns an error if the program ip is missing.
+    // This call fails if the program `ip` is missing; the calls below would report rules as missing then.
     list(Family::V4, "rule show")?;
     let plan = plan(router, &families(), &BTreeSet::new());
     Ok(Installed { routing: missing(router, &plan).is_empty(), table: has_table() })

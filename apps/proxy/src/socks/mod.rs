@@ -1,4 +1,4 @@
-//! SOCKS version 5 (RFC 1928) with log-in by name and password (RFC 1929).
+//! SOCKS version 5 (RFC 1928) with login by name and password (RFC 1929).
 
 mod service;
 mod session;

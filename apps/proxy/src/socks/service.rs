@@ -147,7 +147,8 @@ impl Service for Proxy {
         let accepted = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
         let Request { user, command, target, mut first } = match accepted {
             Ok(Ok(request)) => request,
-            // Neither is an error: the client connects again at once, or has only probed the proxy.
+            // Not logged: the client has only probed the proxy, or it connects again at once with a proof for the right
+            // epoch.
             Ok(Err(Refusal::NotAdmitted(LoginResult::OtherEpoch(_)) | Refusal::OnlyGreeted)) => {
                 return close_gracefully(client).await;
             }
@@ -168,7 +169,8 @@ impl Service for Proxy {
         let Connected { server, bound, first: down } = match connecting {
             Ok(connected) => connected,
             Err((reply, reason)) => {
-                // Each kind has its own rate limit, so that many lines of one kind do not suppress those of another.
+                // Each kind of reply has its own rate limit, so that many lines of one kind do not suppress those of
+                // another.
                 let kind = match reply {
                     Reply::Denied => &DENIED,
                     Reply::CommandNotSupported => &NO_SUCH_COMMAND,
@@ -182,7 +184,7 @@ impl Service for Proxy {
         };
         if answer(&client, Reply::Succeeded, bound).await.is_ok() {
             let watched = watch::register(self.name(), peer, &target);
-            // Ignore errors: both ends have been reset.
+            // Ignore errors: the relay has already reset both connections.
             let idle = self.limits.idle_timeout.duration();
             drop(
                 relay(client, server, First { up: first, down, ..First::default() }, &watched.carried, idle)

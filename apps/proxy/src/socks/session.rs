@@ -1,4 +1,4 @@
-//! Server side of the protocol, up to the complete request.
+//! Server side of SOCKS 5, up to the client's complete request.
 
 use super::wire::{self, Command, LoginReply, Malformed, Parsed, Reply, Target, method};
 use crate::login::{Credentials, LoginResult, Logins};
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 /// A client's request, and the bytes that follow it.
 #[derive(Debug)]
 pub struct Request {
-    /// The user who has logged in.
+    /// Name of the user who has logged in; `None` without a login.
     pub user: Option<Vec<u8>>,
     /// The command.
     pub command: Command,
@@ -29,11 +29,11 @@ pub enum Refusal {
     Malformed(Malformed),
     /// The client offers no accepted authentication method.
     NoMethod,
-    /// The login failed, or could not be checked at present.
+    /// The login was wrong, or could not be checked now.
     NotAdmitted(LoginResult),
     /// The connection failed or ended.
     Broken(io::Error),
-    /// The connection ended after the greeting: it was a probe.
+    /// The connection ended after the greeting: the client only probed the proxy.
     OnlyGreeted,
 }
 
@@ -69,10 +69,10 @@ pub struct Session<'a> {
     pub bytes: Vec<u8>,
 }
 
-/// Answers a client's greeting, checks its login if there are users, and reads its request.
+/// Answers a client's greeting, checks its login if the proxy has users, and reads its request.
 ///
 /// # Errors
-///
+/// The reason for the refusal. If the protocol has an error message for it, the client has received that.
 /// The reason for a refusal. The client has received an error message if the protocol has one.
 pub async fn accept(
     stream: &TcpStream,
@@ -109,7 +109,7 @@ pub async fn accept(
     Ok(Request { user, command, target, first: session.bytes })
 }
 
-/// Sends a greeting; false if the answer does not select the offered authentication method.
+/// Sends a greeting; returns false if the peer's answer does not select the offered authentication method.
 ///
 /// # Errors
 /// If the connection fails.
@@ -155,12 +155,12 @@ impl<'a> Session<'a> {
         Self { stream, bytes: Vec::new() }
     }
 
-    /// Waits for bytes after the last message; false if the stream ends or fails before.
+    /// Waits for bytes after the last message; returns false if the stream ends or fails first.
     async fn has_more(&mut self) -> bool {
         !self.bytes.is_empty() || matches!(read_some(self.stream, &mut self.bytes).await, Ok(1..))
     }
 
-    /// Reads a request. Answers a malformed request with an error.
+    /// Reads a request; answers with an error if it is malformed.
     async fn request(&mut self) -> Result<(Command, Target), Refusal> {
         let request = self.message(wire::request).await;
         if let Err(Refusal::Malformed(malformed)) = &request {
@@ -192,7 +192,7 @@ impl<'a> Session<'a> {
         check_login(result).map(|()| (Some(user), command, target))
     }
 
-    /// Reads a complete message. Bytes after it stay in the buffer.
+    /// Reads the next message. Bytes after it stay in the buffer.
     ///
     /// # Errors
     ///
@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
                 self.bytes.drain(..len);
                 return Ok(message);
             }
-            // The maximum length of a message is 515 bytes, which limits the buffer.
+            // The buffer stays small, because a message has at most 515 bytes.
             if read_some(self.stream, &mut self.bytes).await? == 0 {
                 return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into());
             }

@@ -1,4 +1,4 @@
-//! Client of an upstream Anabranch SOCKS proxy. The connection to it uses Multipath TCP.
+//! Client of an upstream Anabranch SOCKS proxy. Connections to the upstream proxy use Multipath TCP.
 
 use super::session::{Refusal, Session};
 use super::wire::{self, LoginReply, Reply, Target, method};
@@ -15,13 +15,13 @@ use tokio::net::TcpStream;
 /// Code of the command CONNECT.
 const CONNECT: u8 = 1;
 
-/// The source address that the target sees, and bytes from the target that have already been read.
+/// Address from which the proxy connects to the target, and bytes from the target that have already been read.
 type Answers = (Option<SocketAddr>, Vec<u8>);
 
 /// An upstream SOCKS proxy.
 pub struct Upstream {
     proxy: UpstreamProxy,
-    /// Epoch of the upstream proxy as last received; zeros before.
+    /// Epoch that the upstream proxy sent last; zeros before it has sent one.
     epoch: Mutex<Epoch>,
 }
 
@@ -31,13 +31,14 @@ impl Upstream {
         Self { proxy: UpstreamProxy::new(via, limits), epoch: Mutex::default() }
     }
 
-    /// Transport of connections to the upstream proxy. A connection falls back to TCP if the proxy has no Multipath TCP.
+    /// Returns the transport of connections to the upstream proxy. Such a connection falls back to TCP if the proxy has
+    /// no Multipath TCP.
     pub const fn transport(&self) -> Transport {
         self.proxy.transport()
     }
 
-    /// Requests a connection to a target. If the upstream proxy has restarted since the last request, it answers with its new epoch
-    /// and closes the connection; the request is then repeated over another connection.
+    /// Requests a connection to a target. If the upstream proxy has restarted since the last request, it answers with
+    /// its new epoch and closes the connection; the request is then repeated over another connection.
     ///
     /// # Errors
     /// If the upstream proxy refuses or is not reached, or if the client has disconnected.
@@ -54,7 +55,7 @@ impl Upstream {
         Err(self.proxy.refused("reports two restarts in a row; check that its name stands for one proxy"))
     }
 
-    /// Makes one attempt; `None` if the proof must be repeated for another epoch.
+    /// Makes one attempt to connect; returns `None` if it must be repeated with a proof for another epoch.
     async fn attempt<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         target: &Target,
@@ -72,7 +73,7 @@ impl Upstream {
         if self.proxy.user().is_some() { method::PROOF } else { method::NONE }
     }
 
-    /// Reads the answers to the request, and the bytes that follow them.
+    /// Reads the proxy's answers to the request, and the bytes that follow them.
     async fn answers(&self, mut session: Session<'_>) -> Result<Option<Answers>, NotConnected> {
         let broken = |refusal: Refusal| self.proxy.refused(&refusal.to_string());
         if let Some(user) = self.proxy.user() {
@@ -91,7 +92,7 @@ impl Upstream {
         }
     }
 
-    /// True if the upstream proxy accepts the proof; false if the proof must be repeated for another epoch.
+    /// Checks the reply to the proof: true if the proxy accepts it, false if it must be repeated for another epoch.
     fn check_proof_reply(&self, user: &User, reply: LoginReply) -> Result<bool, NotConnected> {
         match reply {
             LoginReply::Accepted => Ok(true),
@@ -112,14 +113,14 @@ impl Upstream {
     }
 }
 
-/// The greeting and a request for a target.
+/// The messages of this client that request a connection to a target: a greeting and a request.
 struct Conversation<'a> {
     upstream: &'a Upstream,
     target: &'a Target,
 }
 
 impl Dialogue for Conversation<'_> {
-    /// Bytes after the selected authentication method.
+    /// Bytes that follow the selected authentication method.
     type Answer = Vec<u8>;
 
     fn hello(&self, _: IpAddr) -> io::Result<Vec<u8>> {

@@ -1,7 +1,7 @@
 //! Codec of SOCKS 5 messages.
 //!
-//! A client may send all of its messages and its first data in one flight, so a buffer may contain more than one message. A parser
-//! returns the length of its message, or that the message is not complete.
+//! A client may send all of its messages and its first data in one flight, so a buffer may contain more than one
+//! message. Each parser returns the length of its message, or `None` while the message is incomplete.
 
 use crate::password_proof::{Epoch, Proof};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,9 +20,10 @@ pub mod method {
     pub const NONE: u8 = 0;
     /// Name and password.
     pub const PASSWORD: u8 = 2;
-    /// Proof of a password, a method of this program. The number is from the range for private methods.
+    /// Proof of a password: a method that only Anabranch proxies support. RFC 1928 reserves this range of numbers for
+    /// private methods.
     pub const PROOF: u8 = 0x82;
-    /// None of the offered methods is accepted.
+    /// The answer of a proxy that accepts no offered method.
     pub const UNACCEPTABLE: u8 = 0xff;
 }
 
@@ -32,7 +33,7 @@ pub type Parsed<T> = Result<Option<(T, usize)>, Malformed>;
 /// Reason why bytes are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// The first byte is not the version of the message; contains this byte.
+    /// The first byte is not the version of the message; contains the first byte.
     Version(u8),
     /// The address type is unknown.
     AddressType(u8),
@@ -63,7 +64,7 @@ impl std::error::Error for Malformed {}
 pub enum Target {
     /// An address.
     Address(SocketAddr),
-    /// A name, which the proxy looks up, and a port.
+    /// A name and a port. The proxy looks up the name.
     Name(String, u16),
 }
 
@@ -114,7 +115,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The reply with this number; numbers that RFC 1928 does not define are a general failure.
+    /// Returns the reply with this number, or the general failure if RFC 1928 does not define the number.
     pub const fn from_code(code: u8) -> Self {
         match code {
             0 => Self::Succeeded,
@@ -146,7 +147,7 @@ impl fmt::Display for Reply {
     }
 }
 
-/// Reads fields of a message that may be incomplete.
+/// Reads the fields of a message; returns `None` if a field is incomplete.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -167,14 +168,14 @@ impl<'a> Reader<'a> {
         self.array().map(|[byte]| byte)
     }
 
-    /// Reads a field that starts with a byte of its length.
+    /// Reads a field that starts with a byte that contains its length.
     fn length_prefixed(&mut self) -> Option<&'a [u8]> {
         let len = self.byte()?;
         self.take(len.into())
     }
 }
 
-/// Checks the version in the first byte.
+/// Checks that the first byte, if there is one, is the expected version.
 fn check_version(bytes: &[u8], expected: u8) -> Result<(), Malformed> {
     match bytes.first() {
         Some(&byte) if byte != expected => Err(Malformed::Version(byte)),
@@ -182,7 +183,7 @@ fn check_version(bytes: &[u8], expected: u8) -> Result<(), Malformed> {
     }
 }
 
-/// A client's greeting: the authentication methods that it offers (RFC 1928 §3).
+/// Parses a client's greeting, which offers authentication methods (RFC 1928 §3).
 ///
 /// ```text
 /// | version 5 | number of methods | methods |
@@ -196,14 +197,14 @@ pub fn greeting(bytes: &[u8]) -> Parsed<Vec<u8>> {
     Ok(reader.length_prefixed().map(|methods| (methods.to_vec(), reader.at)))
 }
 
-/// A client's name and password (RFC 1929 §2).
+/// Parses a client's name and password (RFC 1929 §2).
 ///
 /// ```text
 /// | version 1 | length | name | length | password |
 /// ```
 ///
 /// # Errors
-/// If the version is another.
+/// If the message has another version.
 pub fn login(bytes: &[u8]) -> Parsed<(Vec<u8>, Vec<u8>)> {
     check_version(bytes, LOGIN_VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
@@ -212,14 +213,15 @@ pub fn login(bytes: &[u8]) -> Parsed<(Vec<u8>, Vec<u8>)> {
     Ok(name_and_password.map(|login| (login, reader.at)))
 }
 
-/// A client's proof of a password. The request follows immediately, before the reply to the proof.
+/// Parses a client's proof of a password. The client's request follows immediately; it does not wait for the reply to
+/// the proof.
 ///
 /// ```text
 /// | version 2 | length | name | time, 8 bytes | nonce, 16 | epoch, 16 | code, 32 |
 /// ```
 ///
 /// # Errors
-/// If the version is another.
+/// If the message has another version.
 pub fn proof(bytes: &[u8]) -> Parsed<Proof> {
     check_version(bytes, PROOF_VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
@@ -232,7 +234,7 @@ pub fn proof(bytes: &[u8]) -> Parsed<Proof> {
     Ok(proof())
 }
 
-/// Encodes a proof. Its name has at most 255 bytes.
+/// Encodes a proof. The name in it must have at most 255 bytes.
 pub fn emit_proof(proof: &Proof, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&[PROOF_VERSION, proof.name.len() as u8]);
     bytes.extend_from_slice(&proof.name);
@@ -249,22 +251,23 @@ pub enum LoginReply {
     Accepted,
     /// The proof is invalid.
     Rejected,
-    /// The proof must be repeated for this epoch over another connection; further bytes of this connection are ignored.
+    /// The client must repeat the proof for this epoch over another connection. The proxy ignores further bytes of this
+    /// connection.
     OtherEpoch(Epoch),
     /// The proof is valid, but the clocks differ too much.
     ClockDiffers,
-    /// The proof was not checked, because too many others arrived.
+    /// The proof was not checked, because too many other logins were being checked.
     Busy,
 }
 
-/// A proxy's reply to a proof of a password.
+/// Parses a proxy's reply to a proof of a password.
 ///
 /// ```text
 /// | version 2 | 0 right, 1 wrong, 2 again, 3 clock, 4 busy | again: epoch, 16 bytes |
 /// ```
 ///
 /// # Errors
-/// If the version is another.
+/// If the message has another version.
 pub fn proof_reply(bytes: &[u8]) -> Parsed<LoginReply> {
     check_version(bytes, PROOF_VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
@@ -297,7 +300,7 @@ pub const fn emit_greeting(method: u8) -> [u8; 3] {
     [VERSION, 1, method]
 }
 
-/// The method that the proxy selects.
+/// Parses the authentication method that the proxy has selected.
 ///
 /// # Errors
 /// If the bytes are from another protocol.
@@ -306,14 +309,14 @@ pub fn selected_method(bytes: &[u8]) -> Parsed<u8> {
     Ok(bytes.get(1).map(|&method| (method, 2)))
 }
 
-/// A client's request (RFC 1928 §4).
+/// Parses a client's request (RFC 1928 §4).
 ///
 /// ```text
 /// | version 5 | command | 0 | type of address | address | port |
 /// ```
 ///
 /// # Errors
-/// If the version is another, or the address is invalid.
+/// If the message has another version, or the address is invalid.
 pub fn request(bytes: &[u8]) -> Parsed<(Command, Target)> {
     check_version(bytes, VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
@@ -327,10 +330,10 @@ pub fn request(bytes: &[u8]) -> Parsed<(Command, Target)> {
     Ok(target(&mut reader)?.map(|target| ((command, target), reader.at)))
 }
 
-/// A proxy's reply to a request: code, and local address of the connection to the server.
+/// Parses a proxy's reply to a request: a code, and the local address of the proxy's connection to the server.
 ///
 /// # Errors
-/// If the version is another, or the address is invalid.
+/// If the message has another version, or the address is invalid.
 pub fn reply(bytes: &[u8]) -> Parsed<(u8, Target)> {
     check_version(bytes, VERSION)?;
     let mut reader = Reader { bytes, at: 1 };
@@ -338,7 +341,7 @@ pub fn reply(bytes: &[u8]) -> Parsed<(u8, Target)> {
     Ok(target(&mut reader)?.map(|target| ((code, target), reader.at)))
 }
 
-/// Type of address, address and port (RFC 1928 §5).
+/// Parses the type of an address, the address and the port (RFC 1928 §5).
 fn target(reader: &mut Reader<'_>) -> Result<Option<Target>, Malformed> {
     let Some(kind) = reader.byte() else { return Ok(None) };
     let address: Option<IpAddr> = match kind {
@@ -351,7 +354,7 @@ fn target(reader: &mut Reader<'_>) -> Result<Option<Target>, Malformed> {
     Ok(Some(Target::Address(SocketAddr::new(address, u16::from_be_bytes(port)))))
 }
 
-/// A host name. A text that is an IP address becomes this address, as in resolvers.
+/// Parses a host name and a port. A name that is the text of an IP address becomes this address, as in other resolvers.
 fn name(reader: &mut Reader<'_>) -> Result<Option<Target>, Malformed> {
     let Some(name) = reader.length_prefixed() else { return Ok(None) };
     let name = std::str::from_utf8(name).map_err(|_| Malformed::Name)?;
@@ -383,7 +386,7 @@ pub fn emit_reply(reply: Reply, bound: SocketAddr) -> Vec<u8> {
     bytes
 }
 
-/// Encodes a request. A name has at most 255 bytes.
+/// Encodes a request. A name in it must have at most 255 bytes.
 pub fn emit_request(command: u8, target: &Target, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&[VERSION, command, 0]);
     emit_target(target, bytes);
@@ -417,7 +420,7 @@ fn emit_target(target: &Target, bytes: &mut Vec<u8>) {
 mod tests {
     use super::*;
 
-    /// The layouts of RFC 1928 and RFC 1929.
+    /// The expected layouts are those of RFC 1928 and RFC 1929.
     #[test]
     fn messages_have_the_rfc_layout() {
         assert_eq!(greeting(&[5, 2, 0, 2]), Ok(Some((vec![0, 2], 4))));

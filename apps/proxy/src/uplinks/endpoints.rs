@@ -49,10 +49,11 @@ const LINK: u16 = 7;
 const SUBFLOW: u32 = 1 << 1;
 /// Flag `MPTCP_PM_ADDR_FLAG_BACKUP`.
 const BACKUP: u32 = 1 << 2;
-/// Created by the kernel for the source address of a subflow; an explicit endpoint replaces it.
+/// Flag of an endpoint that the kernel created for the source address of a subflow. Adding an endpoint with this
+/// address replaces it.
 const IMPLICIT: u32 = 1 << 4;
 
-/// An endpoint of the path manager with its identifier.
+/// An endpoint of the kernel's path manager with its identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelEndpoint {
     /// Identifier of the endpoint.
@@ -61,7 +62,7 @@ pub struct KernelEndpoint {
     pub endpoint: Endpoint,
 }
 
-/// The path manager.
+/// A connection to the kernel's path manager.
 #[derive(Debug)]
 pub struct PathManager {
     socket: Socket,
@@ -69,7 +70,7 @@ pub struct PathManager {
 }
 
 impl PathManager {
-    /// Opens the path manager of this network namespace.
+    /// Opens a connection to the path manager of this network namespace.
     ///
     /// # Errors
     /// If the kernel has no path manager.
@@ -82,7 +83,7 @@ impl PathManager {
         Ok(Self { socket, family })
     }
 
-    /// Lists all endpoints except implicit ones.
+    /// Lists all endpoints except implicit ones, which the kernel created itself.
     ///
     /// # Errors
     ///
@@ -101,7 +102,7 @@ impl PathManager {
     /// Adds an endpoint.
     ///
     /// # Errors
-    /// If the kernel refuses: the address is already an endpoint, or the limit is reached.
+    /// If the kernel refuses, because the address is already an endpoint or the limit of endpoints is reached.
     pub fn add(&mut self, known: KernelEndpoint) -> io::Result<()> {
         self.execute(ADD, known)
     }
@@ -114,7 +115,7 @@ impl PathManager {
         self.execute(DELETE, known)
     }
 
-    /// Sets or clears the backup flag of an endpoint, and of its subflows.
+    /// Sets or clears the backup flag of an endpoint and of its subflows, as `known` contains it.
     ///
     /// # Errors
     ///
@@ -123,7 +124,7 @@ impl PathManager {
         self.execute(SET_FLAGS, known)
     }
 
-    /// Limit of further subflows per connection.
+    /// Returns the maximum number of subflows that a connection may have in addition to its first one.
     ///
     /// # Errors
     /// If the kernel's answer is unexpected.
@@ -131,7 +132,7 @@ impl PathManager {
         Ok(self.limits()?.1)
     }
 
-    /// Sets the limit of further subflows per connection.
+    /// Sets the maximum number of subflows that a connection may have in addition to its first one.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -141,7 +142,7 @@ impl PathManager {
         self.socket.execute(limits, 0)
     }
 
-    /// Limits of accepted addresses and of further subflows.
+    /// Returns both limits of the path manager: that of accepted addresses, and that of further subflows.
     fn limits(&mut self) -> io::Result<(u32, u32)> {
         let answer = self.socket.one(self.message(GET_LIMITS))?;
         let attributes = answer.attributes(HEADER)?;

@@ -1,5 +1,5 @@
-//! Maintains rules, routes and endpoints of this machine's links to the Internet. They are updated when a carrier or an address
-//! changes, so that Multipath TCP connections use all working links.
+//! Maintains rules, routes and endpoints for this machine's links to the Internet. This program updates them when a
+//! carrier or an address changes, so that Multipath TCP connections use all working links.
 
 mod budget;
 mod endpoints;

@@ -18,10 +18,10 @@ use std::os::fd::OwnedFd;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// Size of the receive buffer; the kernel fills it with as many messages as fit.
+/// Size of the receive buffer. The kernel puts as many messages into it as fit.
 const MAX_MESSAGE_BYTES: usize = 1 << 15;
 
-/// Maximum number of attempts to read a list that changes during the read.
+/// Maximum number of attempts to read a list. An attempt fails if the list changes while it is read.
 const MAX_TRIES: u32 = 5;
 
 /// A message: its type, a header whose length depends on the type, and attributes.
@@ -64,13 +64,13 @@ impl Message {
         self.body.first_chunk().copied().ok_or_else(short)
     }
 
-    /// Parses the attributes after a header of this length; of several with the same type, the last is kept.
+    /// Parses the attributes after a header of this length. If several have the same type, the last one counts.
     pub fn attributes(&self, header: usize) -> io::Result<Attributes<'_>> {
         Attributes::parse(self.body.get(header..).ok_or_else(short)?)
     }
 }
 
-/// The error for a message that is shorter than its header.
+/// Creates the error for a message that is shorter than its header.
 fn short() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "a message of the kernel is too short")
 }
@@ -97,7 +97,7 @@ impl NetlinkDeserializable for Message {
     }
 }
 
-/// Attributes by type.
+/// The attributes of a message, by type.
 #[derive(Clone, Debug, Default)]
 pub struct Attributes<'a>(BTreeMap<u16, &'a [u8]>);
 
@@ -117,17 +117,17 @@ impl<'a> Attributes<'a> {
         Ok(Self(found))
     }
 
-    /// Bytes of an attribute.
+    /// Returns the bytes of an attribute.
     pub fn get(&self, kind: u16) -> Option<&'a [u8]> {
         self.0.get(&kind).copied()
     }
 
-    /// An attribute as a 32-bit number in the machine's byte order.
+    /// Returns an attribute as a 32-bit number in the machine's byte order.
     pub fn u32(&self, kind: u16) -> Option<u32> {
         Some(u32::from_ne_bytes(self.get(kind)?.try_into().ok()?))
     }
 
-    /// An attribute as an address; its length determines the family.
+    /// Returns an attribute as an IP address. Its length determines the address family.
     pub fn ip(&self, kind: u16) -> Option<core::net::IpAddr> {
         let bytes = self.get(kind)?;
         let v4 = || <[u8; 4]>::try_from(bytes).ok().map(core::net::IpAddr::from);
@@ -162,7 +162,7 @@ impl Socket {
         self.request(message, NLM_F_ACK | flags).map(drop)
     }
 
-    /// Sends a request and returns its single answer.
+    /// Sends a request that has one answer, and returns this answer.
     ///
     /// # Errors
     /// If the kernel refuses, or does not answer.
@@ -170,10 +170,10 @@ impl Socket {
         self.request(message, NLM_F_ACK)?.into_iter().next().ok_or_else(short)
     }
 
-    /// Sends a dump request and returns all objects.
+    /// Sends a request for a list, and returns all its elements.
     ///
     /// # Errors
-    /// If the kernel refuses, or the list changes during each attempt.
+    /// If the kernel refuses, or if the list changed during each attempt to read it.
     pub fn list(&mut self, message: &Message) -> io::Result<Vec<Message>> {
         for _ in 1..MAX_TRIES {
             match self.request(message.clone(), NLM_F_DUMP) {
@@ -198,14 +198,14 @@ impl Socket {
         loop {
             let (len, _) = recv(&self.fd, self.buffer.as_mut_slice(), RecvFlags::empty())?;
             if extract_answers(&self.buffer[..len], self.sequence, &mut answers, &mut is_consistent)? {
-                // The caller repeats the request.
+                // The error makes the caller repeat the request.
                 return if is_consistent { Ok(answers) } else { Err(io::ErrorKind::Interrupted.into()) };
             }
         }
     }
 }
 
-/// Extracts the answers from received bytes; true after the last one.
+/// Extracts the answers to a request from received bytes; returns true if the last answer was among them.
 fn extract_answers(
     mut bytes: &[u8],
     sequence: u32,
@@ -234,13 +234,14 @@ fn extract_answers(
     Ok(false)
 }
 
-/// Notifications of changes. Their content is ignored: the whole state is read after each, so notifications that the kernel
-/// dropped (ENOBUFS) cause no loss.
+/// Notifications of changes in the kernel. Their content is ignored, because the receiver reads the whole state after
+/// each. So nothing is lost if the kernel drops some of them (ENOBUFS).
 #[derive(Debug)]
 pub struct Changes(mpsc::Receiver<()>);
 
 impl Changes {
-    /// Subscribes to these multicast groups (bits) of a protocol; the default protocol is `rtnetlink(7)`.
+    /// Subscribes to the multicast groups of a protocol that are set as bits in `groups`. The default protocol is
+    /// `rtnetlink(7)`.
     ///
     /// # Errors
     /// If the kernel refuses, or no thread can be started.
@@ -249,7 +250,8 @@ impl Changes {
         bind(&socket, &SocketAddrNetlink::new(0, groups))?;
         let (changed, changes) = mpsc::channel(1);
         std::thread::Builder::new().spawn(move || {
-            // If an earlier change is still unread, the receiver will read the whole state, so this one needs no entry.
+            // If an earlier notification has not been read yet, this one needs no entry: the receiver will read the
+            // whole state.
             while wait_for_notification(&socket)
                 && !matches!(changed.try_send(()), Err(TrySendError::Closed(())))
             {}
@@ -257,13 +259,13 @@ impl Changes {
         Ok(Self(changes))
     }
 
-    /// Waits for a change; false if no more will be reported.
+    /// Waits for a change; returns false if no more changes will be reported.
     pub async fn next(&mut self) -> bool {
         self.0.recv().await.is_some()
     }
 }
 
-/// Waits for a notification, or for the report of dropped ones; false after an error.
+/// Waits for a notification, or for the report that the kernel dropped some; returns false after any other error.
 fn wait_for_notification(socket: &OwnedFd) -> bool {
     let mut buffer = [0; 16];
     match recv(socket, &mut buffer, RecvFlags::TRUNC) {
@@ -284,7 +286,7 @@ mod tests {
         let inside = Message::new(0, &[]).with(2, &[7]).with_u32(3, 1 << 31);
         let message = Message::new(16, &[1, 2, 3, 4]).with(1, b"abc").with_nested(5, &inside);
         assert_eq!(message.header().unwrap(), [1, 2, 3, 4]);
-        // Length, type, three bytes and one byte of padding.
+        // An attribute consists of its length, its type, and here three bytes and one byte of padding.
         assert_eq!(message.body[4..12], [7, 0, 1, 0, b'a', b'b', b'c', 0].map(u8::from));
         let outside = message.attributes(4).unwrap();
         assert_eq!(outside.get(1), Some(b"abc".as_slice()));
@@ -299,7 +301,7 @@ mod tests {
     #[test]
     fn kernel_answers_and_refuses_requests() {
         let mut socket = Socket::open(None).unwrap();
-        // RTM_GETLINK: every namespace has a loopback interface. RTM_NEWADDR without an address is refused.
+        // RTM_GETLINK succeeds: every namespace has a loopback interface. RTM_NEWADDR without an address is refused.
         let links = socket.list(&Message::new(18, &[0; 16])).unwrap();
         let names = links.iter().map(|link| link.attributes(16).unwrap().get(3).unwrap().to_vec());
         assert!(names.into_iter().any(|name| name == b"lo\0"));

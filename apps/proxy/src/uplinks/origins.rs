@@ -1,4 +1,4 @@
-//! Local addresses for connections.
+//! Local addresses from which to connect to an upstream proxy.
 
 use super::netlink::Socket;
 use super::plan::choose;
@@ -7,11 +7,11 @@ use crate::config::Origin;
 use core::net::IpAddr;
 use std::io;
 
-/// The addresses of these origins, in their order. An interface has the IPv4 and the IPv6 address that the kernel would select,
-/// and no address while it is missing or has no carrier.
+/// Returns the local addresses of the configured origins, in their order. For an interface, these are the IPv4 and the
+/// IPv6 address that the kernel would select; for an interface that is missing or has no carrier, there are none.
 ///
 /// # Errors
-/// If there is no address, or the kernel's answer is unexpected.
+/// If no origin has an address, or if the kernel's answer is unexpected.
 pub fn addresses(origins: &[Origin]) -> io::Result<Vec<IpAddr>> {
     let mut view = View::default();
     if origins.iter().any(|origin| matches!(origin, Origin::Interface(_))) {

@@ -4,20 +4,21 @@ use core::fmt;
 use core::net::IpAddr;
 use std::collections::BTreeSet;
 
-/// Protocol number that marks this program's rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`); no other program is known to
-/// use it.
+/// Protocol number of this program's rules and routes (`FRA_PROTOCOL`, `RTA_PROTOCOL`), by which they are recognized;
+/// no other program is known to use it.
 pub const PROTOCOL: u8 = 198;
 
-/// First identifier of this program's endpoints; the path manager itself starts at 1. An endpoint belongs to this program if its
-/// address also has a rule with [`PROTOCOL`]. This rule is added before the endpoint and removed after it, so that the test is
-/// correct even if the program is killed.
+/// First identifier of this program's endpoints; the path manager starts at 1 for those of other programs. An endpoint
+/// belongs to this program if there is also a rule with [`PROTOCOL`] for its address. That rule is added before the
+/// endpoint and removed after it, so the endpoints are recognized even if the program was killed.
 pub const FIRST_ID: u8 = 198;
 
-/// Maximum number of endpoints of a network namespace, and of further subflows of a connection (`MPTCP_PM_ADDR_MAX`,
-/// `MPTCP_SUBFLOWS_MAX`).
+/// Maximum number of endpoints in a network namespace (`MPTCP_PM_ADDR_MAX`). It is also the maximum number of subflows
+/// of a connection besides the first (`MPTCP_SUBFLOWS_MAX`).
 pub const MAX_ENDPOINTS: usize = 8;
 
-/// Priority of the rule for specific routes: after the router's rule (500), before the rule for all packets (32766).
+/// Priority of the rule for specific routes. It comes after the router's rule (500), and before the kernel's rule for
+/// all packets (32766).
 pub const SPECIFIC_PRIORITY: u32 = 600;
 /// Priority of the rule for the uplink's default route.
 pub const DEFAULT_PRIORITY: u32 = 601;
@@ -25,7 +26,7 @@ pub const DEFAULT_PRIORITY: u32 = 601;
 /// The main routing table.
 pub const MAIN: u32 = 254;
 
-/// Metric of the default route. It is not 0, because IPv6 replaces 0 by another number.
+/// Metric of the default route. The value 0 is unsuitable, because the kernel replaces it by another number for IPv6.
 pub const METRIC: u32 = 1;
 /// Metric of the unreachable route, which applies while the default route is missing.
 pub const LAST_METRIC: u32 = 2;
@@ -35,11 +36,11 @@ pub const LAST_METRIC: u32 = 2;
 pub struct Rule {
     /// Source address of the packets.
     pub from: IpAddr,
-    /// Lower values are applied first.
+    /// Priority; rules with lower values are applied first.
     pub priority: u32,
-    /// Routing table for the look-up.
+    /// Routing table in which the rule looks up routes.
     pub table: u32,
-    /// True if default routes of the table are ignored (`suppress_prefixlength 0`).
+    /// True if the rule ignores default routes of the table (`suppress_prefixlength 0`).
     pub specific: bool,
 }
 
@@ -52,7 +53,7 @@ pub struct Route {
     pub table: u32,
     /// Next hop.
     pub next_hop: NextHop,
-    /// Lower values are applied first.
+    /// Metric; the route with the lowest value is used.
     pub metric: u32,
 }
 
@@ -66,9 +67,9 @@ pub enum NextHop {
         /// Address of the gateway.
         via: Option<IpAddr>,
     },
-    /// Unreachable: the sender receives an error immediately.
+    /// The kernel drops packets and reports an error to the sender immediately.
     Unreachable,
-    /// The kernel continues with the next rule. The metric of this route stores a number.
+    /// The kernel continues with the next rule. This program uses such a route only to store a number in its metric.
     Throw,
 }
 
@@ -79,11 +80,11 @@ pub struct Endpoint {
     pub address: IpAddr,
     /// Number of the interface.
     pub link: u32,
-    /// True if its subflows carry data only while no other subflow works.
+    /// True if subflows from this address carry data only while no other subflow works.
     pub backup: bool,
 }
 
-/// Actual or planned rules, routes and endpoints of this program.
+/// Rules, routes and endpoints of this program, either those in the kernel or the planned ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Rules.
@@ -94,13 +95,13 @@ pub struct Parts {
     pub endpoints: BTreeSet<Endpoint>,
 }
 
-/// `-4` or `-6`, for the program `ip`.
+/// Returns the option of the program `ip` for the address family.
 const fn family(v4: bool) -> &'static str {
     if v4 { "-4" } else { "-6" }
 }
 
 impl Rule {
-    /// The command of `ip` for this rule; `verb` is `add` or `del`.
+    /// Returns the command of `ip` for this rule; `verb` is `add` or `del`.
     pub fn command(&self, verb: &str) -> String {
         let Self { from, priority, table, specific } = self;
         let family = family(from.is_ipv4());
@@ -113,7 +114,7 @@ impl Rule {
 }
 
 impl Route {
-    /// The command of `ip` for this route; `verb` is `add` or `del`, and `names` returns the names of interfaces.
+    /// Returns the command of `ip` for this route. `verb` is `add` or `del`; `names` returns the name of an interface.
     pub fn command(&self, verb: &str, names: &dyn Fn(u32) -> String) -> String {
         let Self { v4, table, next_hop, metric } = self;
         let family = family(*v4);
@@ -133,7 +134,7 @@ impl Route {
 }
 
 impl Endpoint {
-    /// The command that adds it; `names` returns the names of interfaces.
+    /// Returns the command of `ip` that adds this endpoint; `names` returns the name of an interface.
     pub fn command(&self, id: u8, names: &dyn Fn(u32) -> String) -> String {
         let backup = if self.backup { " backup" } else { "" };
         let (address, link) = (self.address, names(self.link));

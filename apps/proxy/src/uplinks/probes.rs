@@ -1,4 +1,4 @@
-//! Probes over each uplink. A path may be dead although the interface has a carrier.
+//! Probes over each uplink, because a path may be dead although the interface has a carrier.
 
 use super::netlink::Socket;
 use super::routing;
@@ -15,28 +15,30 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 /// Number of probes in the time `dead_after`.
 const PROBES_PER_DEAD_AFTER: u32 = 3;
-/// Interval of probes while the uplinks are idle, because traffic may cost money.
+/// Interval of probes while the uplinks are idle. It is longer, because the traffic of probes may cost money.
 const IDLE_INTERVAL: Duration = Duration::from_secs(10);
-/// Bytes between two checks from which the uplinks are considered in use. A probe takes about 400 bytes per uplink.
+/// With at least this number of bytes between two checks, the uplinks count as in use. A probe takes about 400 bytes
+/// per uplink.
 const MIN_USE_BYTES: u64 = 5_000;
 /// Maximum time to wait for an answer. The kernel sends three SYNs in this time.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Assumed answer time before the first answer.
+/// Answer time that is assumed until the first answer arrives.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-/// Number of latest answers whose median is the usual answer time.
+/// Number of latest answers that are stored. The median of their times is the usual answer time.
 const MAX_ANSWERS: usize = 7;
-/// Number of answers after which an uplink is alive again. A single answer may be a delayed one.
+/// Number of answers after which a dead uplink is alive again. A single answer is not enough, because it may be a late
+/// one.
 const ANSWERS_TO_RECOVER: u32 = 2;
 
-/// State of the probes from an address.
+/// State of the probes from one local address.
 #[derive(Debug)]
 struct ProbedAddress {
     interface: String,
-    /// Time of the first probe without an answer.
+    /// Time of the first probe since the last answer; `None` if no probe is unanswered.
     first_unanswered_at: Option<Instant>,
-    /// Times of the latest answers.
+    /// Times that the latest answers took.
     took: VecDeque<Duration>,
-    /// Time at which the uplink was found dead, and the number of answers since then.
+    /// Time at which the uplink was found dead, and the number of answers since then; `None` while it is alive.
     silent: Option<(Instant, u32)>,
 }
 
@@ -60,8 +62,8 @@ impl ProbedAddress {
         }
     }
 
-    /// Time without an answer until the uplink is considered dead: `dead_after`, or twice the usual answer time, which is long behind
-    /// a full queue.
+    /// Returns the time without an answer after which the uplink is considered dead: `dead_after`, or twice the usual
+    /// answer time if that is longer, as behind a full queue.
     fn answer_timeout(&self, dead_after: Duration) -> Duration {
         let mut took: Vec<_> = self.took.iter().copied().collect();
         took.sort_unstable();
@@ -69,7 +71,7 @@ impl ProbedAddress {
         dead_after.max(usual.saturating_mul(2))
     }
 
-    /// Updates the state; true if it changed.
+    /// Updates the state; returns true if it changed.
     fn update(&mut self, now: Instant, dead_after: Duration) -> bool {
         let answer_timeout = self.answer_timeout(dead_after);
         match (self.silent, self.first_unanswered_at) {
@@ -94,7 +96,7 @@ impl ProbedAddress {
     }
 }
 
-/// Address and answer time of an ended probe; `None` if there was no answer.
+/// Local address and answer time of a probe that has ended; the time is `None` if there was no answer.
 type Ended = (IpAddr, Option<Duration>);
 
 /// Probes over all uplinks.
@@ -107,7 +109,7 @@ pub struct Probes {
     running: JoinSet<Ended>,
     check_at: Instant,
     probe_at: Instant,
-    /// Byte counter of all links at the last check.
+    /// Sum of the byte counters of all links at the last check.
     carried: u64,
 }
 
@@ -133,7 +135,7 @@ impl Probes {
         })
     }
 
-    /// Sets the local addresses and interfaces for further probes.
+    /// Sets the local addresses, and their interfaces, from which probes are sent from now on.
     pub fn watch(&mut self, addresses: &BTreeMap<IpAddr, String>) {
         self.address_state
             .retain(|from, address_state| addresses.get(from) == Some(&address_state.interface));
@@ -144,14 +146,14 @@ impl Probes {
         }
     }
 
-    /// Addresses over which the uplink is considered dead.
+    /// Returns the addresses of uplinks that are considered dead.
     pub fn silent(&self) -> BTreeSet<IpAddr> {
         let silent =
             |(address, address_state): (&IpAddr, &ProbedAddress)| address_state.silent.map(|_| *address);
         self.address_state.iter().filter_map(silent).collect()
     }
 
-    /// Waits until the state of an address changes. Cancel-safe.
+    /// Waits until an uplink is found dead or alive again. Cancel-safe.
     pub async fn changed(&mut self) {
         loop {
             tokio::select! {
@@ -176,7 +178,7 @@ impl Probes {
     /// Sends probes if they are due.
     fn send_due_probes(&mut self, now: Instant) {
         self.check_at = now + self.dead_after / PROBES_PER_DEAD_AFTER;
-        // If the counters cannot be read, the uplinks are considered in use.
+        // If the kernel's counters cannot be read, the uplinks count as in use.
         let carried = routing::links(&mut self.links)
             .map_or(u64::MAX, |links| links.iter().map(|link| link.carried).fold(0, u64::wrapping_add));
         let in_use = carried.wrapping_sub(self.carried) >= MIN_USE_BYTES;
@@ -193,9 +195,9 @@ impl Probes {
     }
 }
 
-/// Opens a connection and resets it. An Anabranch proxy must give a valid answer, because a captive portal may send the SYN+ACK. A
-/// refused connection is an answer, too. The socket is bound to the interface, as subflows of an endpoint with an interface are,
-/// so that other routes have no influence.
+/// Probes a target: opens a connection and resets it. From an Anabranch proxy, only a valid answer counts, because a
+/// captive portal may send the SYN+ACK. From other targets, a refusal of the connection counts as well. The socket is
+/// bound to the interface, as subflows of an endpoint are, so that other routes have no influence.
 async fn probe(interface: String, from: IpAddr, ProbeTarget { address: to, expected }: ProbeTarget) -> Ended {
     let begin = Instant::now();
     let connect = async {
@@ -223,7 +225,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// The time `millis` milliseconds after `begin`.
+    /// Returns the time `millis` milliseconds after `begin`.
     fn after(begin: Instant, millis: u64) -> Instant {
         begin + Duration::from_millis(millis)
     }
@@ -275,7 +277,7 @@ mod tests {
         assert!(answers("lo", from).await);
         drop(listener);
         assert!(answers("lo", from).await);
-        // Probes from a non-local address and from a missing interface fail.
+        // Probes from an address that is not local, and over an interface that does not exist, fail.
         assert!(!answers("lo", "192.0.2.1".parse().unwrap()).await && !answers("none-such", from).await);
     }
 }

@@ -14,10 +14,11 @@ use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// Metric of the route that stores the former limit of further subflows: this value plus the limit.
+/// The limit of further subflows before this program raised it is stored as the metric of a route: this value plus the
+/// limit.
 const LIMIT_METRIC: u32 = 1000;
 
-/// State of the reconciliation.
+/// Keeps the rules, routes and endpoints in the kernel equal to the plan.
 #[derive(Debug)]
 pub struct Reconciler {
     uplinks: Vec<Uplink>,
@@ -34,7 +35,7 @@ pub struct Reconciler {
 }
 
 impl Reconciler {
-    /// Reads the state of the kernel. Rules, routes and endpoints of a process that was killed are taken over.
+    /// Reads the state of the kernel. Takes over rules, routes and endpoints of an earlier process that was killed.
     ///
     /// # Errors
     ///
@@ -58,7 +59,7 @@ impl Reconciler {
         }
         let budgets = Budgets::read(&uplinks, common)?;
         let mut remembered = Remembered::new();
-        for route in &view.own.routes {
+        for route in &view.installed.routes {
             if let NextHop::Interface { link, .. } = route.next_hop {
                 remembered.insert((link, route.v4), route.next_hop);
             }
@@ -82,8 +83,8 @@ impl Reconciler {
         })
     }
 
-    /// Compares the kernel's state with the plan and corrects it; true if there was a difference. Uplinks with the addresses in
-    /// `silent` are considered dead.
+    /// Compares the kernel's state with the plan and corrects it; returns true if there was a difference. Uplinks with
+    /// addresses in `silent` are considered dead.
     ///
     /// # Errors
     /// If the kernel's answer is unexpected.
@@ -99,7 +100,8 @@ impl Reconciler {
         self.open = open;
         let wanted = parts.endpoints.len().min(MAX_ENDPOINTS) as u32;
         let raised = (view.limit < wanted).then_some(wanted);
-        // The former limit is stored in the kernel, so that it survives this process.
+        // The limit before this program raised it is stored in the kernel, so that it can be restored even if this
+        // process is killed.
         let before = self.former_limit(&view).or(raised.map(|_| view.limit));
         let limit_route = |limit| Route {
             v4: true,
@@ -114,7 +116,8 @@ impl Reconciler {
         Ok(changed)
     }
 
-    /// Addresses from which packets can be sent, with their interfaces. Probes use them even if earlier ones had no answer.
+    /// Returns the addresses from which packets can be sent, each with its interface. Probes are sent from all of them,
+    /// including those from which earlier probes had no answer.
     pub const fn open(&self) -> &BTreeMap<IpAddr, String> {
         &self.open
     }
@@ -132,29 +135,29 @@ impl Reconciler {
         Ok(())
     }
 
-    /// The stored former limit of further subflows.
+    /// Returns the limit of further subflows before this program raised it, from the route that stores it.
     fn former_limit(&self, view: &View) -> Option<u32> {
         let mut notes = view
-            .own
+            .installed
             .routes
             .iter()
             .filter(|route| route.next_hop == NextHop::Throw && route.table == self.table);
         notes.next()?.metric.checked_sub(LIMIT_METRIC)
     }
 
-    /// Makes this program's part of the kernel's state equal to the plan. Endpoints are added after the rules that mark them as this
-    /// program's, and removed before these rules.
+    /// Makes the rules, routes and endpoints of this program in the kernel equal to the plan. An endpoint is recognized
+    /// by the rule for its address, so endpoints are added after their rules and removed before them.
     fn apply(&mut self, view: &View, planned: &Parts, limit: Option<u32>) -> bool {
-        let own = &view.own;
-        for route in own.routes.difference(&planned.routes) {
+        let installed = &view.installed;
+        for route in installed.routes.difference(&planned.routes) {
             let removed = routing::remove_route(&mut self.routes, route);
             self.log_refusal(&route.command("del", &|link| view.name(link)), removed.err());
         }
-        for route in planned.routes.difference(&own.routes) {
+        for route in planned.routes.difference(&installed.routes) {
             let added = routing::add_route(&mut self.routes, route);
             self.log_refusal(&route.command("add", &|link| view.name(link)), added.err());
         }
-        for rule in planned.rules.difference(&own.rules) {
+        for rule in planned.rules.difference(&installed.rules) {
             let added = routing::add_rule(&mut self.routes, rule);
             self.log_refusal(&rule.command("add"), added.err());
         }
@@ -163,22 +166,22 @@ impl Reconciler {
             self.log_refusal(&format!("ip mptcp limits set subflow {limit}"), refused);
         }
         self.apply_endpoints(view, &planned.endpoints);
-        for rule in own.rules.difference(&planned.rules) {
+        for rule in installed.rules.difference(&planned.rules) {
             let removed = routing::remove_rule(&mut self.routes, rule);
             self.log_refusal(&rule.command("del"), removed.err());
         }
-        own != planned
+        installed != planned
     }
 
-    /// New endpoints are added before old ones are removed, so that connections always have a subflow. The exception is an address
-    /// that remains, because an address can have only one endpoint.
+    /// Adds new endpoints and then removes old ones, so that connections always have a subflow. If an address remains
+    /// but its endpoint changes, the endpoint is removed first, because an address can have only one.
     fn apply_endpoints(&mut self, view: &View, planned: &BTreeSet<Endpoint>) {
         let known = |endpoint: &Endpoint| {
             let id = view.id(endpoint.address)?;
             Some(KernelEndpoint { id, endpoint: *endpoint })
         };
-        let mut old: Vec<_> = view.own.endpoints.difference(planned).copied().collect();
-        for endpoint in planned.difference(&view.own.endpoints) {
+        let mut old: Vec<_> = view.installed.endpoints.difference(planned).copied().collect();
+        for endpoint in planned.difference(&view.installed.endpoints) {
             let same = old.iter().position(|old| old.address == endpoint.address);
             let Some(same) = same.map(|at| old.swap_remove(at)) else {
                 let added = self.add_endpoint(view, *endpoint);
@@ -198,7 +201,8 @@ impl Reconciler {
         }
     }
 
-    /// Adds an endpoint with an unused identifier. Recently used identifiers are avoided, because the peer may still use them.
+    /// Adds an endpoint with an unused identifier. Identifiers that were used recently are avoided, because the peer
+    /// may still use them.
     fn add_endpoint(&mut self, view: &View, endpoint: Endpoint) -> io::Result<()> {
         let used: BTreeSet<u8> = view.endpoints.iter().map(|known| known.id).collect();
         let after = (self.next_id.max(FIRST_ID)..=u8::MAX).chain(FIRST_ID..=u8::MAX);
@@ -207,7 +211,7 @@ impl Reconciler {
         self.manager.add(KernelEndpoint { id, endpoint })
     }
 
-    /// Logs a refusal of the kernel once per command.
+    /// Logs that the kernel refuses a command, once until the command succeeds.
     fn log_refusal(&mut self, command: &str, refused: Option<io::Error>) {
         match refused {
             None => drop(self.refused.remove(command)),
@@ -219,7 +223,7 @@ impl Reconciler {
         }
     }
 
-    /// Logs changed states of uplinks.
+    /// Logs the states of uplinks that have changed.
     fn log_changed_states(&mut self, states: BTreeMap<(String, Option<IpAddr>), State>) {
         for (place, state) in &states {
             if self.states.get(place) != Some(state) {

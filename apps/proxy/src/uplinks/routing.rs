@@ -1,5 +1,5 @@
-//! Interfaces, addresses, routes and rules, over `rtnetlink(7)`. The numbers are from `linux/rtnetlink.h`, `linux/if_link.h`,
-//! `linux/if_addr.h` and `linux/fib_rules.h`.
+//! Reads and changes interfaces, addresses, routes and rules over `rtnetlink(7)`. The numbers are from
+//! `linux/rtnetlink.h`, `linux/if_link.h`, `linux/if_addr.h` and `linux/fib_rules.h`.
 
 use super::netlink::{Attributes, Message, Socket};
 use super::parts::{NextHop, PROTOCOL, Route, Rule};
@@ -7,7 +7,7 @@ use core::net::IpAddr;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use std::io;
 
-/// Multicast groups that report changes of links, and of addresses, routes and rules of IPv4 and IPv6.
+/// Multicast groups with notifications about links, and about addresses, routes and rules of IPv4 and IPv6.
 pub const GROUPS: u32 = 1 | 1 << 4 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 18;
 
 /// Multicast group of nftables (`NFNLGRP_NFTABLES`) in the protocol `NETLINK_NETFILTER`.
@@ -33,7 +33,7 @@ const INET: u8 = 2;
 /// `AF_INET6`.
 const INET6: u8 = 10;
 
-/// Address family of IPv4 or IPv6.
+/// Returns the kernel's number of the address family.
 const fn family(v4: bool) -> u8 {
     if v4 { INET } else { INET6 }
 }
@@ -41,9 +41,9 @@ const fn family(v4: bool) -> u8 {
 /// An interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Number of the interface, which changes when the interface is created again.
+    /// Number of the interface. An interface that is created again has another number.
     pub index: u32,
-    /// Name, which may change.
+    /// Name of the interface. It may change.
     pub name: String,
     /// Flags `IFF_*`.
     flags: u32,
@@ -63,8 +63,9 @@ impl Link {
     /// `IFF_RUNNING`.
     const RUNNING: u32 = 1 << 6;
 
-    /// True if the interface is up and has a carrier (operational state `up` or `unknown`, RFC 2863). The kernel sets
-    /// `IFF_RUNNING` up to a second after the carrier (`IFF_LOWER_UP`), and drops packets before.
+    /// True if the interface is up and has a carrier (operational state `up` or `unknown`, RFC 2863). This is
+    /// `IFF_RUNNING`, not `IFF_LOWER_UP`: the kernel sets the former up to a second after the carrier is there, and
+    /// drops packets until then.
     pub const fn is_up(&self) -> bool {
         let all = Self::UP | Self::RUNNING;
         self.flags & all == all
@@ -85,7 +86,7 @@ impl Link {
         self.flags & Self::LOOPBACK != 0
     }
 
-    /// Creates an interface for tests; `up` means that it has a carrier.
+    /// Creates an interface for tests that is up; `up` is true if it also has a carrier.
     #[cfg(test)]
     pub fn test(index: u32, name: &str, up: bool, point_to_point: bool) -> Self {
         let up = if up { Self::UP | Self::RUNNING } else { Self::UP };
@@ -108,20 +109,22 @@ pub struct Address {
 }
 
 impl Address {
-    /// IPv4: not the first address of its network. IPv6: a temporary address (RFC 8981).
+    /// `IFA_F_SECONDARY`: for IPv4, an address that is not the first of its network; for IPv6, a temporary address (RFC
+    /// 8981).
     pub const SECONDARY: u32 = 1;
-    /// `IFA_F_OPTIMISTIC`.
+    /// `IFA_F_OPTIMISTIC`: usable although the detection of duplicates has not ended.
     const OPTIMISTIC: u32 = 4;
     /// `IFA_F_DADFAILED`: another host uses the address.
     const DUPLICATE: u32 = 8;
-    /// The address is deprecated: it is not used for new connections any more.
+    /// `IFA_F_DEPRECATED`: not to be used for new connections.
     pub const DEPRECATED: u32 = 0x20;
-    /// `IFA_F_TENTATIVE`.
+    /// `IFA_F_TENTATIVE`: not usable, because the detection of duplicates has not ended.
     const TENTATIVE: u32 = 0x40;
     /// `RT_SCOPE_LINK`.
     const LINK: u8 = 253;
 
-    /// True if the address is valid beyond its link and may be used (no duplicate was found, and it is not tentative).
+    /// True if the address is valid beyond its link and may be used: no duplicate was found, and the address is not
+    /// tentative.
     pub fn is_global(&self) -> bool {
         let local = match self.ip {
             IpAddr::V4(v4) => v4.is_link_local() || v4.is_loopback(),
@@ -132,7 +135,7 @@ impl Address {
     }
 }
 
-/// A default route of another program.
+/// A default route in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefaultRoute {
     /// True for IPv4, false for IPv6.
@@ -141,7 +144,7 @@ pub struct DefaultRoute {
     pub table: u32,
     /// Next hop.
     pub next_hop: NextHop,
-    /// Lower values are preferred.
+    /// Metric; the route with the lowest value is used.
     pub metric: u32,
     /// Preferred source address, if the route has one.
     pub source: Option<IpAddr>,
@@ -168,7 +171,7 @@ fn parse_link(message: &Message) -> io::Result<Link> {
     let attributes = message.attributes(LINK_HEADER)?;
     let name = attributes.get(NAME).unwrap_or_default();
     let name = name.strip_suffix(&[0]).unwrap_or(name);
-    // `struct rtnl_link_stats64`: packets received and sent, bytes received and sent.
+    // The first fields of `struct rtnl_link_stats64` are packets received and sent, then bytes received and sent.
     let statistics = attributes.get(STATISTICS).unwrap_or_default();
     let bytes = |at: usize| {
         let number = statistics.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
@@ -200,7 +203,7 @@ pub fn addresses(socket: &mut Socket) -> io::Result<Vec<Address>> {
     for message in socket.list(&Message::new(GET_ADDRESS, &[0; ADDRESS_HEADER]))? {
         let [_, _, flags, scope, a, b, c, d]: [u8; ADDRESS_HEADER] = message.header()?;
         let attributes = message.attributes(ADDRESS_HEADER)?;
-        // On a point-to-point link, `ADDRESS` is the peer's address.
+        // On a point-to-point link, `ADDRESS` contains the peer's address, so `LOCAL` is preferred.
         let Some(ip) = attributes.ip(LOCAL).or_else(|| attributes.ip(ADDRESS)) else { continue };
         let flags = attributes.u32(FLAGS).unwrap_or(flags.into());
         addresses.push(Address { link: u32::from_ne_bytes([a, b, c, d]), ip, flags, scope });
@@ -238,7 +241,7 @@ const TABLE: u16 = 15;
 /// `RTA_VIA`.
 const VIA: u16 = 18;
 
-/// Parses a default route, with one entry per next hop; empty for other routes.
+/// Parses a default route; returns one entry per next hop, or none for other routes.
 fn parse_default_routes(message: &Message) -> io::Result<Vec<DefaultRoute>> {
     let [of, destination, source, _, table, protocol, _, kind, ..]: [u8; ROUTE_HEADER] = message.header()?;
     if destination != 0 || source != 0 || ![INET, INET6].contains(&of) {
@@ -269,7 +272,7 @@ fn parse_default_routes(message: &Message) -> io::Result<Vec<DefaultRoute>> {
     Ok(next_hops.into_iter().map(default_route_with).collect())
 }
 
-/// The gateway. An IPv4 route may have an IPv6 gateway (RFC 8950).
+/// Returns the gateway of a route. An IPv4 route may have an IPv6 gateway (RFC 8950).
 fn via(attributes: &Attributes<'_>) -> Option<IpAddr> {
     let other = || {
         let address = attributes.get(VIA)?.get(2..)?;
@@ -290,7 +293,8 @@ fn parse_next_hops(mut hops: &[u8]) -> io::Result<Vec<NextHop>> {
     Ok(next_hops)
 }
 
-/// Lists all rules, with routing table and protocol number. The rule itself is present only if it selects by source.
+/// Lists all rules: the rule, its routing table and its protocol number. The first is `None` for a rule that does not
+/// select by source address.
 ///
 /// # Errors
 ///
@@ -363,8 +367,8 @@ pub fn remove_route(socket: &mut Socket, route: &Route) -> io::Result<()> {
 }
 
 fn route_message(kind: u16, route: &Route) -> Message {
-    /// The gateway is assumed to be on the link, whatever the addresses of the interface are (`RTNH_F_ONLINK`): some providers
-    /// assign addresses without a network.
+    /// Makes the kernel assume that the gateway is on the link, even if no address of the interface is in the gateway's
+    /// network (`RTNH_F_ONLINK`): some providers assign addresses without a network.
     const FLAG_ON_LINK: u32 = 4;
     const SCOPE_LINK: u8 = 253;
     let (of, flags) = match route.next_hop {
@@ -390,7 +394,7 @@ fn route_message(kind: u16, route: &Route) -> Message {
     }
 }
 
-/// The bytes of an address.
+/// Returns the bytes of an address.
 pub fn octets(ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(v4) => v4.octets().to_vec(),

@@ -10,7 +10,7 @@ use crate::error::Error;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Returns the present plan as a script for `sh`, with the commands that revert it as comments.
+/// Returns the current plan as a script for `sh`. Comments contain the commands that revert it.
 ///
 /// # Errors
 ///
@@ -45,7 +45,7 @@ fn text(spent: &[String], plan: &Plan, view: &View) -> String {
     for (endpoint, id) in parts.endpoints.iter().zip(FIRST_ID..) {
         line(&endpoint.command(id, &names));
     }
-    line("# to undo it:");
+    line("# to revert these commands:");
     for (_, id) in parts.endpoints.iter().zip(FIRST_ID..) {
         line(&format!("# ip mptcp endpoint del id {id}"));
     }

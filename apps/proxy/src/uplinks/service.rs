@@ -1,4 +1,4 @@
-//! Runs the reconciliation until the process is stopped.
+//! Runs the reconciliation of the uplinks until the process is stopped.
 
 use super::netlink::Changes;
 use super::probes::Probes;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, sleep, timeout};
 
-/// Name of the lock: one instance per network namespace.
+/// Name of the lock that permits one instance per network namespace.
 const NAME: &str = "anabranch-uplinks";
 
 /// True if `anabranch-proxy uplinks` runs in this network namespace.
@@ -22,18 +22,20 @@ pub fn runs() -> bool {
     crate::instance_lock::runs(NAME)
 }
 
-/// Changes are reported in groups; after the first, further ones are awaited for this time.
+/// The kernel reports changes in groups. After the first notification of a group, the others are awaited for this time.
 const DEBOUNCE: Duration = Duration::from_millis(20);
 
-/// Interval of checks for changes without a notification, such as endpoints that another program removes.
+/// Interval of checks without a notification: the kernel does not report some changes, such as an endpoint that another
+/// program removes.
 const RESYNC_INTERVAL: Duration = Duration::from_secs(10);
 
-/// If there are more corrections than this within `FIX_WINDOW`, another program reverts them; then there is a pause.
+/// With more corrections than this within `FIX_WINDOW`, another program is assumed to revert them, and the
+/// reconciliation pauses.
 const MAX_FIXES: usize = 20;
 const FIX_WINDOW: Duration = Duration::from_secs(10);
 
-/// Maintains these uplinks until SIGTERM, SIGINT or SIGHUP; then removes everything that it installed. Each uplink is probed with
-/// the targets in `probed`.
+/// Maintains the uplinks until SIGTERM, SIGINT or SIGHUP; then removes everything that it installed. Sends probes to
+/// the targets in `probed` over each uplink.
 ///
 /// # Errors
 /// If the process may not configure the network, another instance runs, or the kernel lacks a feature.
@@ -61,11 +63,11 @@ pub fn run(uplinks: Vec<Uplink>, common: &Uplinks, probed: Vec<ProbeTarget>) -> 
                 failed = follow(&mut reconciler, &mut changes, &mut probes) => failed,
             }
         })
-        // Removes everything, even after an error.
+        // Removes everything even if the reconciliation failed.
         .and(reconciler.remove_all())
 }
 
-/// Reconciles after each change.
+/// Reconciles after each change that the kernel or the probes report.
 async fn follow(
     reconciler: &mut Reconciler,
     changes: &mut Changes,
@@ -84,7 +86,7 @@ async fn follow(
         match reconciler.reconcile(&probes.silent()) {
             Ok(true) => busy.push_back(Instant::now()),
             Ok(false) => {}
-            // The kernel may lack memory, or the state changes too fast.
+            // The kernel may lack memory, or the lists may change too fast to be read.
             Err(error) => {
                 log::log_line(format_args!("uplinks: {error}; trying again"));
                 sleep(Duration::from_secs(1)).await;

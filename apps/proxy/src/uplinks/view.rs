@@ -1,4 +1,4 @@
-//! State of the machine: interfaces, addresses, default routes, and this program's rules, routes and endpoints.
+//! State of the machine's network, as the kernel reports it.
 
 use super::endpoints::{KernelEndpoint, PathManager};
 use super::netlink::Socket;
@@ -7,22 +7,22 @@ use super::routing::{self, Address, DefaultRoute as Gateway, Link};
 use core::net::IpAddr;
 use std::io;
 
-/// State of the machine's network at one time: interfaces, addresses, routes, rules and endpoints.
+/// State of the machine's network at one time.
 #[derive(Clone, Debug, Default)]
 pub struct View {
     /// Interfaces.
     pub links: Vec<Link>,
     /// Addresses of the interfaces.
     pub addresses: Vec<Address>,
-    /// Default routes of other programs.
+    /// Default routes that belong to other programs.
     pub gateways: Vec<Gateway>,
     /// Rules, routes and endpoints of this program.
-    pub own: Parts,
-    /// All endpoints with their identifiers.
+    pub installed: Parts,
+    /// All endpoints with their identifiers, including those of other programs.
     pub endpoints: Vec<KernelEndpoint>,
-    /// Tables in which another program has a rule or a default route.
+    /// Routing tables for which another program has a rule, or in which it has a default route.
     pub foreign_tables: Vec<u32>,
-    /// Limit of further subflows per connection.
+    /// Maximum number of subflows that a connection may have in addition to its first one.
     pub limit: u32,
 }
 
@@ -35,12 +35,13 @@ impl View {
         let mut view = Self::of_routes(routes)?;
         view.limit = manager.limit()?;
         view.endpoints = manager.endpoints()?;
-        let own = view.endpoints.iter().filter(|known| view.is_own(known)).map(|known| known.endpoint);
-        view.own.endpoints = own.collect();
+        let installed =
+            view.endpoints.iter().filter(|known| view.is_of_program(known)).map(|known| known.endpoint);
+        view.installed.endpoints = installed.collect();
         Ok(view)
     }
 
-    /// Reads the state that is visible without root.
+    /// Reads the part of the state that the kernel reports to every user: everything except endpoints and limit.
     ///
     /// # Errors
     ///
@@ -49,14 +50,14 @@ impl View {
         let mut view = Self::of_addresses(routes)?;
         for (rule, table, protocol) in routing::rules(routes)? {
             match rule {
-                Some(rule) if protocol == PROTOCOL => drop(view.own.rules.insert(rule)),
+                Some(rule) if protocol == PROTOCOL => drop(view.installed.rules.insert(rule)),
                 _ => view.foreign_tables.push(table),
             }
         }
         for found in routing::defaults(routes)? {
             let Gateway { v4, table, next_hop, metric, protocol, .. } = found;
             if protocol == PROTOCOL {
-                view.own.routes.insert(Route { v4, table, next_hop, metric });
+                view.installed.routes.insert(Route { v4, table, next_hop, metric });
             } else {
                 view.foreign_tables.push(table);
                 view.gateways.push(found);
@@ -74,29 +75,30 @@ impl View {
         Ok(Self { links, addresses, ..Self::default() })
     }
 
-    /// True if the endpoint belongs to this program: its identifier is in the program's range, and its address has a rule.
-    pub fn is_own(&self, known: &KernelEndpoint) -> bool {
+    /// True if the endpoint belongs to this program: its identifier is in the program's range, and the program has a
+    /// rule for its address.
+    pub fn is_of_program(&self, known: &KernelEndpoint) -> bool {
         let address = known.endpoint.address;
-        known.id >= FIRST_ID && self.own.rules.iter().any(|rule| rule.from == address)
+        known.id >= FIRST_ID && self.installed.rules.iter().any(|rule| rule.from == address)
     }
 
     /// True if the address is an endpoint of another program.
     pub fn is_of_others(&self, address: IpAddr) -> bool {
-        self.endpoints.iter().any(|known| known.endpoint.address == address && !self.is_own(known))
+        self.endpoints.iter().any(|known| known.endpoint.address == address && !self.is_of_program(known))
     }
 
-    /// Name of an interface, or its number if it does not exist any more.
+    /// Returns the name of an interface, or its number if it no longer exists.
     pub fn name(&self, link: u32) -> String {
         let found = self.links.iter().find(|other| other.index == link);
         found.map_or_else(|| format!("if{link}"), |link| link.name.clone())
     }
 
-    /// Identifier of an address's endpoint.
+    /// Returns the identifier of the endpoint with this address.
     pub fn id(&self, address: IpAddr) -> Option<u8> {
         self.endpoints.iter().find(|known| known.endpoint.address == address).map(|known| known.id)
     }
 
-    /// Default route of an interface with the lowest metric in the main table.
+    /// Returns the default route of an interface that has the lowest metric in the main table.
     pub fn gateway(&self, link: u32, v4: bool) -> Option<Gateway> {
         let fits = |found: &&Gateway| {
             let by = matches!(found.next_hop, NextHop::Interface { link: other, .. } if other == link);

@@ -1,4 +1,4 @@
-//! Counters of a relayed connection for the status page.
+//! Counters of a relayed connection, for the status page.
 
 use super::kernel::{Subflow, subflows};
 use super::uplinks::{self, Side};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// True if the status page is on; otherwise the kernel's counters are not read.
+/// True if the status page is enabled. Otherwise the kernel's counters are not read.
 pub static WATCHED: AtomicBool = AtomicBool::new(false);
 
 /// Byte counters of a connection, and its streams while they are open.
@@ -18,9 +18,10 @@ pub struct Carried {
     pub up: AtomicU64,
     /// Bytes from the server to the client.
     pub down: AtomicU64,
-    /// Longest time that bytes waited for their receiver, µs.
+    /// Longest time that bytes waited until their receiver could take them, µs.
     longest_wait_us: AtomicU64,
-    /// True for an intercepted connection, whose local address is not an address of this machine.
+    /// True for an intercepted connection. The local address of its client's end is the server's, not an address of
+    /// this machine.
     intercepted: bool,
     ends: OnceLock<[End; 2]>,
 }
@@ -58,12 +59,13 @@ pub struct EndSample {
 }
 
 impl Carried {
-    /// Creates the counters of an intercepted connection. Its local address is a server's address, so it is counted for no uplink.
+    /// Creates the counters of an intercepted connection. The local address of the client's end is a server's address,
+    /// so traffic at this end is counted for no uplink.
     pub fn intercepted() -> Self {
         Self { intercepted: true, ..Self::default() }
     }
 
-    /// Stores the two streams when the relay starts.
+    /// Stores the two streams. Called when the relay starts.
     pub fn begin(&self, client: &Arc<TcpStream>, server: &Arc<TcpStream>) {
         let end = |side, stream: &Arc<TcpStream>| End {
             side,
@@ -73,18 +75,18 @@ impl Carried {
             seen: Mutex::default(),
         };
         if WATCHED.load(Ordering::Relaxed) {
-            // Ignore errors: the relay starts only once.
+            // Ignore errors: the streams are already set only if the relay starts twice, which does not happen.
             drop(self.ends.set([end(Side::Client, client), end(Side::Server, server)]));
         }
     }
 
-    /// Records a time that bytes have waited.
+    /// Records a time for which bytes have waited for their receiver.
     pub fn record_wait(&self, time: Duration) {
         let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         self.longest_wait_us.fetch_max(time, Ordering::Relaxed);
     }
 
-    /// Longest time that bytes waited, µs.
+    /// Returns the longest time that bytes waited for their receiver, µs.
     pub fn longest_wait_us(&self) -> u64 {
         self.longest_wait_us.load(Ordering::Relaxed)
     }
@@ -94,8 +96,8 @@ impl Carried {
         self.ends.get().map(|[client, _]| client.was_multipath)
     }
 
-    /// Reads the kernel's counters of both ends, first the client's, and adds the increase to the uplinks. It must be called once
-    /// more before the streams are closed.
+    /// Reads the kernel's counters of both ends, the client's end first, and adds their increase to the uplinks. The
+    /// relay must call this once more before it closes the streams, or the last bytes are missing.
     pub fn sample(&self) -> Vec<EndSample> {
         let ends = self.ends.get().into_iter().flatten();
         ends.filter_map(|end| Some(end.sample(&*end.stream.upgrade()?))).collect()
@@ -109,7 +111,7 @@ impl End {
         if self.is_local {
             uplinks::count(self.side, &seen, &now);
         }
-        // An empty result means that the kernel returned nothing, not that the subflows were closed.
+        // If the result is empty, the kernel returned nothing; it does not mean that the subflows were closed.
         if !now.is_empty() {
             seen.clone_from(&now);
         }
@@ -128,11 +130,12 @@ mod tests {
     use core::net::IpAddr;
     use tokio::net::TcpListener;
 
-    /// A stream with this local address, and its peer.
+    /// Opens a connection to this local address; returns its accepted and its connecting end.
     async fn pair(here: &str) -> (Arc<TcpStream>, TcpStream) {
         let listener = TcpListener::bind((here, 0)).await.expect("loopback has a free port");
-        let other =
-            TcpStream::connect(listener.local_addr().expect("it is bound")).await.expect("it listens");
+        let other = TcpStream::connect(listener.local_addr().expect("the socket is bound"))
+            .await
+            .expect("the server listens");
         (Arc::new(listener.accept().await.expect("a client").0), other)
     }
 

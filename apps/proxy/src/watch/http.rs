@@ -16,26 +16,27 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Interval of samples while there is no reader of the page, so that short subflows are counted.
+/// Interval of samples. They are taken even if no page is open, so that short subflows are counted.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Deadline for reading a request and writing the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// Maximum number of open connections. A further one evicts the oldest without a complete request.
+/// Maximum number of open connections. A further connection closes the oldest one without a complete request.
 const MAX_CONCURRENT: usize = 64;
 /// Maximum length of a request's head, bytes.
 const MAX_REQUEST_BYTES: usize = 8192;
-/// Time for an old process to close its status page after a restart.
+/// Time that a new process waits for the old one to close its status page.
 const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(15);
 
 const PAGE: &str = include_str!("page.html");
-/// The page is self-contained and loads nothing from other hosts.
+/// Content security policy of the page: it contains everything it needs, and loads nothing from other hosts.
 const POLICY: &str =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'";
 
-/// The listening socket, which is closed when another process takes over.
+/// The listening socket. It is closed when a new process takes over.
 static LISTENER: Mutex<Option<TcpListener>> = Mutex::new(None);
 
-/// Starts the status page. If this process replaces an earlier one, it waits until that one has closed its status page.
+/// Starts the status page. If this process replaces an earlier one, the start waits until that process has closed its
+/// status page.
 ///
 /// # Errors
 /// If the address is not local or already in use.
@@ -64,7 +65,7 @@ pub fn start(settings: &Watch) -> Result<(), Error> {
 /// Stops the status page.
 pub fn stop() {
     if let Some(listener) = LISTENER.lock().ok().and_then(|mut listening| listening.take()) {
-        // Wakes the thread that waits in accept. Ignore errors: the socket is not listening any more.
+        // Wakes the thread that waits in `accept`. Ignore errors: the socket does not listen any more.
         let _ = rustix::net::shutdown(listener.as_fd(), rustix::net::Shutdown::Both);
     }
 }
@@ -103,21 +104,21 @@ fn serve(listener: &TcpListener) {
                     log::log_line(format_args!("cannot accept a connection to the status page: {error}"));
                 }
             }
-            // The socket was shut down.
+            // `stop` has shut the socket down.
             Err(error) if error.kind() == ErrorKind::InvalidInput => return,
             Err(_) => std::thread::sleep(REQUEST_TIMEOUT),
         }
     }
 }
 
-/// A connection until its request has been answered.
+/// An accepted connection whose request has not been answered yet.
 struct Connection {
     stream: TcpStream,
     /// True if the request is complete.
     has_request: AtomicBool,
 }
 
-/// Closes a connection at the limit: the oldest without a complete request, or else the oldest.
+/// Closes a connection if the maximum is reached: the oldest without a complete request, or else the oldest.
 fn evict_if_full(open: &mut VecDeque<Weak<Connection>>) {
     open.retain(|connection| connection.strong_count() > 0);
     if open.len() < MAX_CONCURRENT {
@@ -128,7 +129,7 @@ fn evict_if_full(open: &mut VecDeque<Weak<Connection>>) {
     };
     let victim = open.iter().position(is_silent).unwrap_or_default();
     if let Some(connection) = open.remove(victim).and_then(|victim| victim.upgrade()) {
-        // Ends its thread. Ignore errors: the client may have disconnected.
+        // Makes the thread of this connection end. Ignore errors: the client may have disconnected.
         let _ = connection.stream.shutdown(Shutdown::Both);
     }
 }
@@ -163,7 +164,7 @@ fn answer(connection: &Connection, request_timeout: Duration) -> io::Result<()> 
     stream.shutdown(Shutdown::Write)
 }
 
-/// The response to a request; `None` while its head is incomplete.
+/// Returns the response to a request; `None` while the request's head is incomplete.
 fn respond(head: &[u8]) -> Option<Vec<u8>> {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);
@@ -198,8 +199,8 @@ fn respond(head: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// True for an IP address or localhost in the header `Host`. Other names are refused, so that a web page from a name that points
-/// to this machine (DNS rebinding) cannot read the status page.
+/// True for an IP address or `localhost` in the header `Host`. Other names are refused: a web page whose host name
+/// resolves to this machine (DNS rebinding) must not read the status page.
 fn is_permitted_host(host: &[u8]) -> bool {
     let Ok(host) = std::str::from_utf8(host) else { return false };
     let without_port = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -251,17 +252,17 @@ mod tests {
     #[test]
     fn slow_client_does_not_block_others() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("the socket is bound");
         std::thread::spawn(move || serve(&listener));
-        let connect = || TcpStream::connect(address).expect("it listens");
+        let connect = || TcpStream::connect(address).expect("the server listens");
         let silent: Vec<_> = (0..MAX_CONCURRENT - 2).map(|_| connect()).collect();
         let mut slow = connect();
-        slow.write_all(b"GET / HTTP/1.1\r\nX: ").expect("it reads");
+        slow.write_all(b"GET / HTTP/1.1\r\nX: ").expect("the peer reads");
         let mut requester = connect();
-        requester.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        requester.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("the peer reads");
         requester.set_read_timeout(Some(REQUEST_TIMEOUT / 2)).expect("a timeout can be set");
         let mut first = [0; 12];
-        requester.read_exact(&mut first).expect("it is answered while others are waited for");
+        requester.read_exact(&mut first).expect("a slow client does not delay the answer");
         assert_eq!(&first, b"HTTP/1.1 200");
         drop(silent);
         let begin = Instant::now();
@@ -274,20 +275,20 @@ mod tests {
     #[test]
     fn silent_connections_do_not_block_the_page() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
-        let address = listener.local_addr().expect("it is bound");
+        let address = listener.local_addr().expect("the socket is bound");
         std::thread::spawn(move || serve(&listener));
-        let connect = || TcpStream::connect(address).expect("it listens");
+        let connect = || TcpStream::connect(address).expect("the server listens");
         let mut silent: Vec<_> = (0..2 * MAX_CONCURRENT).map(|_| connect()).collect();
         let mut requester = connect();
-        requester.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
+        requester.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("the peer reads");
         let mut answer = [0; 12];
-        requester.read_exact(&mut answer).expect("it is answered");
+        requester.read_exact(&mut answer).expect("the request is answered");
         assert_eq!(&answer, b"HTTP/1.1 200");
         // The oldest connection was evicted; the newest ones are still open.
         assert_eq!(silent[0].read(&mut [0]).expect("it is closed"), 0);
         let mut last = silent.pop().expect("there are some");
-        last.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("it reads");
-        last.read_exact(&mut answer).expect("it is answered");
+        last.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("the peer reads");
+        last.read_exact(&mut answer).expect("the request is answered");
     }
 
     #[test]

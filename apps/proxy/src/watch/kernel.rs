@@ -1,5 +1,5 @@
-//! The kernel's counters of a connection and its subflows: `struct tcp_info` (`linux/tcp.h`) and, for Multipath TCP, arrays of
-//! these and of addresses (`linux/mptcp.h`, since Linux 5.16).
+//! The kernel's counters of a connection and its subflows: `struct tcp_info` (`linux/tcp.h`) and, for Multipath TCP,
+//! arrays of these and of addresses (`linux/mptcp.h`, since Linux 5.16).
 
 use crate::sockopt::{self, is_multipath};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// A subflow, or a TCP connection.
+/// Counters of a subflow, or of a TCP connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Subflow {
     /// Local address.
@@ -16,7 +16,7 @@ pub struct Subflow {
     pub remote: SocketAddr,
     /// Smoothed round-trip time, µs.
     pub rtt_us: u32,
-    /// Sent and acknowledged bytes; retransmitted bytes are counted once.
+    /// Bytes sent and acknowledged. Retransmissions of a byte do not count.
     pub sent_bytes: u64,
     /// Received bytes.
     pub received_bytes: u64,
@@ -24,8 +24,8 @@ pub struct Subflow {
     pub retransmitted: u32,
 }
 
-/// Subflows of a connection; `is_client` is true if this end opened it. Empty if the kernel returns none, as after the end of the
-/// connection.
+/// Returns the subflows of a connection. `is_client` is true if this end opened the connection. The result is empty if
+/// the kernel returns none, as after the end of the connection.
 pub fn subflows(stream: &TcpStream, is_client: bool) -> Vec<Subflow> {
     let mut subflows = read_subflows(stream);
     // The kernel counts the client's SYN as an acknowledged byte.
@@ -35,7 +35,7 @@ pub fn subflows(stream: &TcpStream, is_client: bool) -> Vec<Subflow> {
     subflows
 }
 
-/// Number of established subflows of a Multipath TCP connection, and the longest of their round-trip times.
+/// Returns the number of established subflows of a Multipath TCP connection, and the longest of their round-trip times.
 pub fn established(stream: &TcpStream) -> (u32, Duration) {
     let infos = sockopt::subflow_infos(stream).unwrap_or_default();
     let established = entries(&infos).into_iter().filter(|info| info.first() == Some(&ESTABLISHED));
@@ -48,7 +48,7 @@ pub fn established(stream: &TcpStream) -> (u32, Duration) {
 fn read_subflows(stream: &TcpStream) -> Vec<Subflow> {
     if is_multipath(stream) {
         let (infos, addresses) = (sockopt::subflow_infos(stream), sockopt::subflow_addresses(stream));
-        // A subflow may be opened or closed between the two calls; the next sample is correct again.
+        // If a subflow is opened or closed between the two calls, this sample is wrong, but the next one is correct.
         return match (infos, addresses) {
             (Ok(infos), Ok(addresses)) => parse_subflows(&infos, &addresses),
             _ => Vec::new(),
@@ -59,11 +59,11 @@ fn read_subflows(stream: &TcpStream) -> Vec<Subflow> {
     addresses.zip(info).and_then(|(addresses, info)| subflow(addresses, &info)).into_iter().collect()
 }
 
-/// Size of `struct mptcp_subflow_data`. It contains its size, the number of subflows, and the size of an entry in the kernel and
-/// in user space.
+/// Size of `struct mptcp_subflow_data`. This structure contains its own size, the number of subflows, and the size of
+/// an array entry in the kernel and in user space.
 const HEAD: usize = 16;
 
-/// The array entries after `struct mptcp_subflow_data`.
+/// Returns the array entries that follow `struct mptcp_subflow_data`.
 fn entries(bytes: &[u8]) -> Vec<&[u8]> {
     let Some(number) = u32_at(bytes, 4) else { return Vec::new() };
     let Some(size) = u32_at(bytes, 12).map(|size| size as usize).filter(|&size| size > 0) else {
@@ -85,11 +85,11 @@ fn parse_subflows(infos: &[u8], addresses: &[u8]) -> Vec<Subflow> {
     infos.into_iter().zip(addresses).filter_map(one).collect()
 }
 
-/// Value of `tcpi_state`, the first byte of `struct tcp_info`, after the handshake (`TCP_ESTABLISHED`).
+/// Value of `tcpi_state` after the handshake (`TCP_ESTABLISHED`). It is the first byte of `struct tcp_info`.
 const ESTABLISHED: u8 = 1;
 
-/// Offsets of `tcpi_rtt`, `tcpi_total_retrans`, `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info`. They are the
-/// same in all kernel versions.
+/// Offsets of `tcpi_rtt`, `tcpi_total_retrans`, `tcpi_bytes_acked` and `tcpi_bytes_received` in `struct tcp_info`. They
+/// are the same in all kernel versions.
 const RTT: usize = 68;
 const RETRANSMITTED: usize = 100;
 const ACKNOWLEDGED: usize = 120;
@@ -135,16 +135,16 @@ mod tests {
     use crate::stream::{Transport, open};
     use std::io::{Read, Write};
 
-    /// Both ends of a connection over loopback.
+    /// Opens a connection over loopback; returns its two ends.
     fn pair(transport: Transport) -> Option<(TcpStream, std::net::TcpStream)> {
         let here = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = open(here, transport).ok()?;
-        listener.bind(&here.into()).expect("loopback is there");
-        listener.listen(1).expect("it is bound");
+        listener.bind(&here.into()).expect("loopback has a free port");
+        listener.listen(1).expect("the socket is bound");
         listener.set_nonblocking(false).expect("the socket accepts the option");
         let client = open(here, transport).ok()?;
         client.set_nonblocking(false).expect("the socket accepts the option");
-        client.connect(&listener.local_addr().expect("it is bound")).expect("it listens");
+        client.connect(&listener.local_addr().expect("the socket is bound")).expect("the server listens");
         let server: std::net::TcpStream = listener.accept().expect("a client").0.into();
         client.set_nonblocking(true).expect("the socket accepts the option");
         Some((TcpStream::from_std(client.into()).expect("a runtime"), server))
@@ -154,15 +154,15 @@ mod tests {
     async fn kernel_reports_bytes_of_each_subflow() {
         for transport in [Transport::Tcp, Transport::Mptcp] {
             let Some((client, mut server)) = pair(transport) else { continue };
-            client.writable().await.expect("it is connected");
+            client.writable().await.expect("the stream is connected");
             client.try_write(&[7; 1000]).expect("there is room");
             server.read_exact(&mut [0; 1000]).expect("it was written");
             server.write_all(&[7; 500]).expect("there is room");
-            client.readable().await.expect("it is connected");
+            client.readable().await.expect("the stream is connected");
             // The acknowledgement may still be in flight.
             tokio::time::sleep(Duration::from_millis(100)).await;
             server.set_nonblocking(true).expect("the socket accepts the option");
-            // The server stays open, because the kernel would count its FIN as a byte.
+            // The server's end stays open, because the kernel would count its FIN as a byte.
             let server = TcpStream::from_std(server).expect("a runtime");
             let server_subflows = subflows(&server, false);
             assert_eq!(

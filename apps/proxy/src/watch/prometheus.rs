@@ -1,5 +1,5 @@
-//! Metrics for Prometheus (text format 0.0.4). Labels are names from the configuration file and addresses of this machine, so
-//! that clients cannot create labels.
+//! Metrics for Prometheus (text format 0.0.4). Labels contain only names from the configuration file and addresses of
+//! this machine, so clients cannot create labels.
 
 use super::registry::{Snapshot, Totals, Uplink};
 use super::uplinks::Side;

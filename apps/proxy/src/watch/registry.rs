@@ -1,4 +1,4 @@
-//! Registry of open connections, and totals of ended ones.
+//! Registry of open connections, and totals of connections that have ended.
 
 use super::connection::{Carried, EndSample, Kind};
 use super::uplinks::{self, Side};
@@ -15,7 +15,7 @@ static REGISTRY: Mutex<Registry> =
 struct Registry {
     next: u64,
     open: BTreeMap<u64, Open>,
-    /// Totals of ended connections by service.
+    /// Totals of connections that have ended, by service.
     ended: BTreeMap<String, Totals>,
 }
 
@@ -42,7 +42,7 @@ pub struct Totals {
     pub down_bytes: u64,
 }
 
-/// Entry of an open connection; dropping it moves the totals to the ended connections.
+/// Entry of an open connection. Dropping it adds the connection to those that have ended.
 pub struct RegisteredConnection {
     number: u64,
     /// Counters of the connection.
@@ -105,13 +105,13 @@ impl Totals {
 pub struct Snapshot {
     /// Totals of services by name.
     pub services: BTreeMap<String, Totals>,
-    /// Local addresses with their totals.
+    /// Local addresses of this machine with their totals.
     pub uplinks: Vec<Uplink>,
     /// Open connections, those with the most bytes first.
     pub connections: Vec<Connection>,
-    /// Number of open connections that are not listed.
+    /// Number of open connections that `connections` does not contain, because of its maximum length.
     pub left_off: usize,
-    /// Number of ends of open connections that have fallen back to TCP.
+    /// Number of ends of open connections that started as Multipath TCP and have fallen back to TCP.
     pub fallbacks: usize,
 }
 
@@ -120,11 +120,11 @@ pub struct Snapshot {
 pub struct Uplink {
     /// The address.
     pub address: IpAddr,
-    /// Side of the peers: clients or servers.
+    /// Side of the peers with which this address exchanged data: clients or servers.
     pub side: Side,
     /// Open subflows and TCP connections.
     pub subflows: usize,
-    /// Totals of present and earlier subflows.
+    /// Totals of current and earlier subflows.
     #[serde(flatten)]
     pub carried: uplinks::Carried,
 }
@@ -146,16 +146,16 @@ pub struct Connection {
     pub up_bytes: u64,
     /// Bytes from the server to the client.
     pub down_bytes: u64,
-    /// Longest time that bytes waited for their receiver, µs.
+    /// Longest time that bytes waited until their receiver could take them, µs.
     pub longest_wait_us: u64,
-    /// Samples of the two ends, first the client's.
+    /// Samples of the two ends, the client's end first.
     pub ends: Vec<EndSample>,
 }
 
-/// Maximum number of listed connections.
+/// Maximum number of connections in a snapshot.
 const MAX_LISTED: usize = 1000;
 
-/// Samples all open connections.
+/// Samples all open connections and returns the status of the proxy.
 pub fn snapshot() -> Snapshot {
     let mut connections = Vec::new();
     let mut services;
@@ -169,7 +169,7 @@ pub fn snapshot() -> Snapshot {
             connections.push((connection(number, open), Arc::clone(&open.carried)));
         }
     }
-    // The kernel's counters are read without the lock, so that connections can be opened and closed meanwhile.
+    // The lock is not held while the kernel's counters are read, so connections can be opened and closed meanwhile.
     for (connection, carried) in &mut connections {
         connection.ends = carried.sample();
     }

@@ -9,20 +9,21 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Interval of refreshing the screen.
+/// Interval at which the screen is refreshed.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout for the answer of the proxy.
+/// Timeout for the answer of the status page.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections on the screen.
 const MAX_SHOWN: usize = 15;
-/// Column headings of uplinks, and of connections.
+/// Column headings of the table of uplinks.
 const UPLINK_COLUMNS: [&str; 7] =
     ["address", "peers", "subflows", "Mbit/s out", "Mbit/s in", "RTT ms", "retrans"];
-const CONNECTION_COLUMNS: [&str; 5] = ["client", "to", "Mbit/s up", "Mbit/s down", "wait ms"];
+const CONNECTION_COLUMNS: [&str; 5] = ["client", "target", "Mbit/s up", "Mbit/s down", "wait ms"];
 /// Escape sequence that moves the cursor to the top left and clears the screen.
 const HOME: &str = "\x1b[H\x1b[J";
 
-/// Shows the traffic of the proxy with this status page until it is interrupted, or once if the output is not a terminal.
+/// Shows the traffic of the proxy with this status page until the user interrupts it. If the output is not a terminal,
+/// shows it once.
 ///
 /// # Errors
 ///
@@ -34,12 +35,12 @@ pub fn show(address: SocketAddr) -> Result<(), Error> {
         let now = fetch(address).map_err(|error| {
             Error::Refused(format!("no status page at {address}: {error}; add [watch] to the proxy's file"))
         })?;
-        // Without a terminal, the second sample is printed, because rates need two samples.
+        // If the output is not a terminal, only the second sample is printed, because rates need two samples.
         if is_terminal || before.is_some() {
             let text = screen(before.as_ref(), &now, REFRESH_INTERVAL);
             let home = if is_terminal { HOME } else { "" };
             let shown = write!(io::stdout(), "{home}{text}").and_then(|()| io::stdout().flush());
-            // Ends after one screen, or if the reader has closed its end.
+            // Ends after one screen without a terminal, or if the reader of the output has closed its end.
             if !is_terminal || shown.is_err() {
                 return Ok(());
             }
@@ -60,7 +61,7 @@ fn fetch(address: SocketAddr) -> io::Result<Value> {
     serde_json::from_str(body.unwrap_or_default()).map_err(io::Error::other)
 }
 
-/// Text of the screen: uplinks and connections, with their traffic since the previous sample.
+/// Returns the text of the screen: uplinks and connections, with their traffic since the previous sample.
 fn screen(before: Option<&Value>, now: &Value, since: Duration) -> String {
     let mut text = String::new();
     // Ignore the results: writing to a String succeeds.
@@ -134,7 +135,7 @@ fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// A text of the JSON document, printable because some texts are from unknown clients.
+/// Returns a text of the JSON document with control characters escaped, because clients choose some of these texts.
 fn word(value: &Value, key: &str) -> String {
     printable(value[key].as_str().unwrap_or_default())
 }

@@ -1,4 +1,4 @@
-//! Totals of each local address over its subflows, including ended connections.
+//! Totals of each local address over all its subflows, including those of connections that have ended.
 
 use super::kernel::Subflow;
 use core::net::IpAddr;
@@ -42,7 +42,7 @@ pub fn count(side: Side, before: &[Subflow], now: &[Subflow]) {
     for subflow in now {
         let same = |old: &&Subflow| (old.local, old.remote) == (subflow.local, subflow.remote);
         let old = before.iter().find(same);
-        // The counters of a new subflow between the same ports start at zero.
+        // If the ports are those of an earlier subflow, the counters of the new one start at zero.
         let since = |now: u64, before: Option<u64>| now.checked_sub(before.unwrap_or(0)).unwrap_or(now);
         let uplink = uplinks.entry((subflow.local.ip(), side)).or_default();
         uplink.sent_bytes += since(subflow.sent_bytes, old.map(|old| old.sent_bytes));
@@ -77,7 +77,8 @@ mod tests {
             count(Side::Server, before.as_slice(), &[now]);
         }
         let found = all().into_iter().find(|((ip, _), _)| ip.to_string() == "192.0.2.77").unwrap().1;
-        // After a new subflow between the same ports, its retransmitted segment cannot be distinguished from that of the old one.
+        // The new subflow between the same ports has the same number of retransmitted segments, so its segment is not
+        // counted.
         assert_eq!(found, Carried { sent_bytes: 18, received_bytes: 24, retransmitted: 1, rtt_us: 5 });
     }
 }

@@ -5,7 +5,7 @@ use anabranch_proxy::reverse::malformed::Parsed;
 use anabranch_proxy::reverse::{http_host::http_host, server_name::server_name};
 use std::fmt::Debug;
 
-/// The beginning of a stream, taken for a PROXY header, for TLS and for HTTP.
+/// Parses bytes as the beginning of a stream, with the parsers for PROXY headers, TLS and HTTP.
 pub fn first_bytes(bytes: &[u8]) {
     check(bytes, header::parse);
     check(bytes, server_name);
@@ -25,17 +25,18 @@ pub fn first_bytes(bytes: &[u8]) {
     }
 }
 
-/// A request is complete with its last byte and not before, independent of the bytes after it. An invalid one stays invalid.
+/// Asserts that a request is complete with its last byte and not before, whatever bytes follow, and that an invalid
+/// beginning stays invalid.
 fn check<T: Clone + Debug + PartialEq>(bytes: &[u8], parse: impl Fn(&[u8]) -> Parsed<Option<T>>) {
     match parse(bytes) {
-        // The length is 0 for another protocol.
+        // The length is 0 if the bytes belong to another protocol.
         Ok(Some((value, len))) => {
             assert!(len <= bytes.len() && (len > 0 || value.is_none()));
             let more = [bytes, &[0; 8]].concat();
             assert_eq!(parse(&more), Ok(Some((value.clone(), len))));
             if len > 0 {
                 assert_eq!(parse(&bytes[..len]), Ok(Some((value, len))));
-                // A byte in eight, and those next to the end.
+                // Checks every eighth prefix, and those that lack a few bytes at the end.
                 let shorter = (0..len).step_by(8).chain(len.saturating_sub(8)..len);
                 for short in shorter {
                     assert_eq!(parse(&bytes[..short]), Ok(None), "{short} of {len}");

@@ -2,7 +2,7 @@
 
 use anabranch_proxy::socks::wire;
 
-/// A stream of messages of SOCKS 5, each taken for every kind.
+/// Parses bytes as a stream of SOCKS 5 messages, with the parser of each kind of message.
 pub fn socks(bytes: &[u8]) {
     check(bytes, wire::greeting);
     check(bytes, wire::login);
@@ -23,14 +23,15 @@ pub fn socks(bytes: &[u8]) {
     if let Ok(Some(((_, target), len))) = wire::request(bytes) {
         let mut again = Vec::new();
         wire::emit_request(bytes[1], &target, &mut again);
-        let parsed = wire::request(&again).expect("it was written here").expect("it is whole");
+        let parsed = wire::request(&again).expect("it was written here").expect("the message is complete");
         assert_eq!((parsed.0.1, parsed.1), (target, again.len()));
-        // The encoding is unchanged, except for an address that the input had in the form of a name (type 3).
+        // The encoding is that of the input, except for an address that the input contained as a name (type 3).
         assert!(again[3] == bytes[3] && again.len() == len || bytes[3] == 3, "{bytes:?}");
     }
 }
 
-/// A message is complete with its last byte and not before, whatever follows. A malformed message stays malformed.
+/// Asserts that a message is complete with its last byte and not before, whatever bytes follow, and that a malformed
+/// message stays malformed.
 fn check<T: PartialEq + std::fmt::Debug>(bytes: &[u8], parse: impl Fn(&[u8]) -> wire::Parsed<T>) {
     match parse(bytes) {
         Ok(Some((message, len))) => {
@@ -40,7 +41,7 @@ fn check<T: PartialEq + std::fmt::Debug>(bytes: &[u8], parse: impl Fn(&[u8]) -> 
                 assert!(!matches!(parse(&bytes[..short]), Ok(Some(_))));
             }
         }
-        Ok(None) => assert!(bytes.len() < 515, "it wants ever more"),
+        Ok(None) => assert!(bytes.len() < 515, "an incomplete message is longer than the maximum"),
         Err(malformed) => {
             let more = [bytes, &[0; 8]].concat();
             assert_eq!(parse(&more), Err(malformed));

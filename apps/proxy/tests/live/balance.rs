@@ -1,15 +1,16 @@
-//! Choice of a server by balancing and by host name, and PROXY headers of clients, from the view of clients and servers.
+//! Choice of a server by balancing and by host name, and PROXY headers from clients. The tests observe clients and
+//! servers.
 
 use super::program::{Program, connect, server};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 
-/// A server that sends its name, and then all that it has received.
+/// Starts a server that reads a stream to its end, and then sends its name and all that it has read.
 fn named_server(name: &'static str) -> SocketAddr {
     server("127.0.0.1:0", move |mut stream| {
         let mut all = Vec::new();
-        // A health check ends without a byte.
+        // The connection of a health check ends without a byte.
         if stream.read_to_end(&mut all).is_ok() {
             drop(stream.write_all(name.as_bytes()).and_then(|()| stream.write_all(&all)));
         }
@@ -23,7 +24,7 @@ fn ask(proxy: SocketAddr, bytes: &[u8]) -> Result<String, ErrorKind> {
     (&stream)
         .write_all(bytes)
         .and_then(|()| {
-            // A reset may arrive before; reading then reports it.
+            // The proxy may reset the connection before this call; the read then reports the reset.
             stream.shutdown(Shutdown::Write).ok();
             (&stream).read_to_string(&mut answer)
         })
@@ -52,7 +53,7 @@ fn thousand_requests_are_shared_equally() {
     for balance in ["round-robin", "least-connections"] {
         let proxy = Program::start("reverse", &balanced(balance, &servers), 1);
         let shares = shares(proxy.address(), 1000);
-        // A third of 1,000, and 5 %.
+        // A third of 1,000 requests, with a tolerance of 5 %.
         assert!(shares.len() == 3 && shares.values().all(|share| (317..=350).contains(share)), "{shares:?}");
     }
     let proxy = Program::start("reverse", &balanced("source", &servers), 1);
@@ -88,7 +89,7 @@ fn open_connections_are_balanced() {
     assert_eq!(held.iter().filter(|(name, _)| *name == b'a').count(), 7);
 }
 
-/// A `ClientHello` for a host, in records of 20 bytes.
+/// Encodes a `ClientHello` for a host, in records of 20 bytes.
 fn hello(host: &str) -> Vec<u8> {
     let len = host.len() as u16;
     let lengths = [len + 9, 0, len + 5, len + 3].map(u16::to_be_bytes).concat();
@@ -122,17 +123,17 @@ fn clients_reach_the_servers_of_their_host() {
     assert_eq!(ask(proxy.address(), b"SSH-2.0-client\r\n"), Ok("otherSSH-2.0-client\r\n".to_owned()));
 }
 
-/// The bytes arrive one after another, after the PROXY header.
+/// The bytes of the request arrive one after another. The server gets them after the PROXY header.
 #[test]
 fn request_in_pieces_follows_the_proxy_header() {
     let proxy = Program::start("reverse", &hosts("proxy_protocol = \"v1\""), 1);
     let mut stream = connect(proxy.address());
-    stream.set_nodelay(true).expect("it is connected");
+    stream.set_nodelay(true).expect("the stream is connected");
     for byte in hello("a.example") {
-        stream.write_all(&[byte]).expect("it reads");
+        stream.write_all(&[byte]).expect("the peer reads");
         std::thread::yield_now();
     }
-    stream.shutdown(Shutdown::Write).expect("it is connected");
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).expect("a server answers");
     let header = format!(
@@ -168,8 +169,8 @@ fn long_request_is_reset() {
 fn slow_request_is_reset() {
     let proxy = Program::start("reverse", &hosts(""), 1);
     let stream = connect(proxy.address());
-    (&stream).write_all(b"GET /").expect("it reads");
-    let read = (&stream).read(&mut [0]).expect_err("it is reset").kind();
+    (&stream).write_all(b"GET /").expect("the peer reads");
+    let read = (&stream).read(&mut [0]).expect_err("the connection is reset").kind();
     assert_eq!(read, ErrorKind::ConnectionReset);
     proxy.line("web: 127.0.0.1 sent no complete PROXY header, ClientHello or HTTP head in time");
 }
@@ -182,7 +183,7 @@ fn invalid_balance_ends_with_status_2() {
     assert!(message.contains(":4: all servers of this list have weight 0") && message.lines().count() == 1);
 }
 
-/// One server, that sends back all that it has received after its name.
+/// Returns the configuration of a reverse proxy with one server, which accepts PROXY headers from these networks.
 fn accepting(networks: &str, more: &str) -> String {
     format!("{}accept_proxy = [{networks}]\n{more}", balanced("source", &[(named_server("a"), 1)]))
 }
@@ -195,7 +196,7 @@ fn address_in_a_proxy_header_is_passed_on() {
     let binary = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\x0a\x01\x02\x03\x0a\x00\x00\x01\x03\xe8\x01\xbbGET /";
     let expected = "aPROXY TCP4 10.1.2.3 10.0.0.1 1000 443\r\nGET /".to_owned();
     assert_eq!(ask(proxy.address(), binary), Ok(expected));
-    // A health check of the other proxy.
+    // The header is that of another proxy's health check.
     let local = ask(proxy.address(), b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0").expect("a server answers");
     assert!(local.starts_with("aPROXY TCP4 127.0.0.1 127.0.0.1 "), "{local}");
 }
@@ -221,7 +222,7 @@ fn proxy_header_of_other_sources_is_refused() {
     }
 }
 
-/// Where the server sends first, its bytes arrive before the client has sent any.
+/// In some protocols the server sends first. Its bytes reach the client before the client has sent any.
 #[test]
 fn servers_may_send_first_with_accept_proxy() {
     let greeting = server("127.0.0.1:0", |mut stream| {
@@ -234,8 +235,8 @@ fn servers_may_send_first_with_accept_proxy() {
     let stream = connect(proxy.address());
     let mut answer = [0; 3];
     (&stream).read_exact(&mut answer).expect("the server sends first");
-    (&stream).write_all(b"PEHLO").expect("it reads");
-    stream.shutdown(Shutdown::Write).expect("it is connected");
+    (&stream).write_all(b"PEHLO").expect("the peer reads");
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
     let mut rest = String::new();
     (&stream).read_to_string(&mut rest).expect("the server answers");
     assert_eq!((&answer, &*rest), (b"220", "PEHLO"));

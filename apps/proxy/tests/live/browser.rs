@@ -1,4 +1,5 @@
-//! A browser, which uses TCP, over links of 20 and 10 Mbit/s: with a proxy in its settings, and behind a router.
+//! A browser, which supports only TCP, over links of 20 and 10 Mbit/s: with a SOCKS proxy in its settings, and behind a
+//! router.
 
 use super::links::{Bed, NEEDS, count, kill};
 use super::router_links::{Host, router};
@@ -17,7 +18,7 @@ fn machine_has_all() -> bool {
     machine_has(&NEEDS) && machine_has(&[Need::Other(has_browser, "the browser chromium is missing")])
 }
 
-/// The page: it downloads for nine seconds, reports the bytes of the last seven, and then uploads.
+/// The page, which downloads for nine seconds, reports the bytes of the last seven, and then uploads.
 const PAGE: &str = "<!doctype html><script>
 (async () => {
   const reader = (await fetch('/endless')).body.getReader();
@@ -35,22 +36,22 @@ const PAGE: &str = "<!doctype html><script>
 })();
 </script>";
 
-/// Measured rates: download, then upload, bits per second.
+/// Serves the page. Returns its URL, and a receiver of the measured rates: download, then upload, in bits per second.
 fn serve(bed: &Bed) -> (String, Receiver<f64>) {
     let bind = || TcpListener::bind((bed.address("server", 0), 80));
     let listener = bed.hosts.namespace("server").run(bind).expect("a free port");
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {
-            let tell = tell.clone();
-            // Ends when the client closes.
-            std::thread::spawn(move || answer(&stream, &tell));
+            let sender = sender.clone();
+            // The thread ends when the client closes the connection.
+            std::thread::spawn(move || answer(&stream, &sender));
         }
     });
-    (format!("http://{}/", bed.address("server", 0)), told)
+    (format!("http://{}/", bed.address("server", 0)), receiver)
 }
 
-fn answer(stream: &TcpStream, tell: &Sender<f64>) -> std::io::Result<()> {
+fn answer(stream: &TcpStream, sender: &Sender<f64>) -> std::io::Result<()> {
     let (mut reader, mut asked, mut line) = (BufReader::new(stream), String::new(), String::new());
     reader.read_line(&mut asked)?;
     while line != "\r\n" && {
@@ -63,8 +64,8 @@ fn answer(stream: &TcpStream, tell: &Sender<f64>) -> std::io::Result<()> {
             body.len()
         )
     };
-    // Ignore errors: the receiver is dropped at the end of the test.
-    let log_line = |bits: f64| tell.send(bits).unwrap_or_default();
+    // Ignore errors: the test has ended, so the receiver was dropped.
+    let log_line = |bits: f64| sender.send(bits).unwrap_or_default();
     let path = asked.split(' ').nth(1).unwrap_or_default();
     if let Some(bits) = path.strip_prefix("/came?") {
         log_line(bits.parse().expect("the page sends a number"));
@@ -104,27 +105,28 @@ impl Drop for Profile {
     }
 }
 
-/// Opens the page in the browser with these arguments; returns the rates down and up, bits per second.
+/// Opens the page in the browser with these arguments; returns the rates of download and upload, in bits per second.
 fn browse(
     purpose: &str,
     mut within: Command,
     arguments: &[&str],
     url: &str,
-    told: &Receiver<f64>,
+    receiver: &Receiver<f64>,
 ) -> [f64; 2] {
     let profile = Profile::new(purpose);
     within.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]);
     within.arg(format!("--user-data-dir={}", profile.0.display())).args(arguments).arg(url);
     let browser = within.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let browser = browser.expect("it can be run");
-    let rates = [0, 1].map(|_| told.recv_timeout(Duration::from_secs(40)));
+    let browser = browser.expect("the program can be run");
+    let rates = [0, 1].map(|_| receiver.recv_timeout(Duration::from_secs(40)));
     kill(browser);
     let rates = rates.map(|rate| rate.expect("the page is shown"));
     eprintln!("{purpose}: down {:.1} Mbit/s, up {:.1} Mbit/s", rates[0] / 1e6, rates[1] / 1e6);
     rates
 }
 
-/// Rate that the faster link alone cannot reach, bits per second. Measured rates are in docs/lab-notes/proxies.md.
+/// A rate that the faster link could not reach without the other, bits per second. Measured rates are in
+/// docs/lab-notes/proxies.md.
 const ENOUGH: f64 = 20e6;
 
 #[test]
@@ -134,11 +136,11 @@ fn browser_uses_both_links_through_a_proxy() {
     }
     let bed = Bed::new("browser-socks", "");
     let (_far, near) = bed.proxies();
-    let (url, told) = serve(&bed);
+    let (url, receiver) = serve(&bed);
     let mut within = Command::new("ip");
     within.args(["netns", "exec", bed.hosts.name("client"), BROWSER]);
     let proxy = format!("--proxy-server=socks5://{}", near.address());
-    let rates = browse("by a proxy", within, &[&proxy], &url, &told);
+    let rates = browse("by a proxy", within, &[&proxy], &url, &receiver);
     assert!(rates.iter().all(|rate| *rate > ENOUGH), "{rates:?}");
 }
 
@@ -151,7 +153,7 @@ fn browser_behind_a_router_uses_both_links() {
     let _far = bed.far_proxy();
     let host = Host::new(&bed, "browser");
     let _router = router(&bed, "socks");
-    let (url, told) = serve(&bed);
-    let rates = browse("behind a router", host.command(&[BROWSER]), &[], &url, &told);
+    let (url, receiver) = serve(&bed);
+    let rates = browse("behind a router", host.command(&[BROWSER]), &[], &url, &receiver);
     assert!(rates.iter().all(|rate| *rate > ENOUGH), "{rates:?}");
 }

@@ -1,4 +1,4 @@
-//! Random transfers: each end receives all bytes of the other, or an error.
+//! Transfers of random bytes: each end receives either all bytes that the other has sent, or an error.
 
 use super::convert::{CONVERTER, connected_over};
 use super::program::{EVENT_TIMEOUT, Program, connect, server};
@@ -13,24 +13,26 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Maximum time until an end detects the other's reset. Linux sends `MP_FASTCLOSE` once: if the receiver drops that packet
-/// for lack of memory, it keeps the connection for `net.mptcp.close_timeout`, a minute, without any subflow.
+/// Maximum time until an end detects the other's reset. Linux sends `MP_FASTCLOSE` once. If the receiver drops that
+/// packet for lack of memory, it keeps the connection without any subflow for `net.mptcp.close_timeout`, which is a
+/// minute.
 const RESET_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Behaviour of one end of a transfer.
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// Seed of the content that it writes.
+    /// Seed of the bytes that this end writes.
     seed: u64,
     /// Number of bytes that this end writes.
     len: usize,
-    /// Number of bytes after which it resets the connection.
+    /// Number of bytes after which this end resets the connection; `None` if it does not.
     reset_at: Option<usize>,
-    /// True if this end writes only after it has read everything; the other end is then half-closed.
+    /// True if this end starts to write only after it has read the whole stream of the other end, which is then
+    /// half-closed.
     afterwards: bool,
 }
 
-/// Behaviour of client and server.
+/// Chooses the behaviour of client and server at random.
 fn plan(seed: u64) -> [Part; 2] {
     let mut rng = SplitMix64::seed_from_u64(seed);
     let mut below = |bound: u64| rng.next_u64() % bound;
@@ -73,18 +75,19 @@ fn act(stream: &TcpStream, part: Part) -> Seen {
     };
     if part.reset_at.is_some() {
         drop(write());
-        SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+        SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("TCP has the option");
         return Seen { read: Err(ErrorKind::Interrupted.into()) };
     }
     if part.afterwards {
         let read = read().and_then(|bytes| write().map(|()| bytes));
         return Seen { read };
     }
-    // The kernel reports a reset only once. If the writer received the error, reading then ends as if the stream were complete.
+    // The kernel reports a reset only once. If the writer gets the error, the reader sees an ordinary end of the
+    // stream.
     std::thread::scope(|scope| {
         let wrote = scope.spawn(write);
         let read = read();
-        Seen { read: wrote.join().expect("it writes").and(read) }
+        Seen { read: wrote.join().expect("the thread does not panic").and(read) }
     })
 }
 
@@ -109,8 +112,9 @@ fn check(seed: u64, client: &Seen, served: &Receiver<(u64, Seen)>) {
 
 /// Connects with Multipath TCP.
 fn connect_multipath(address: SocketAddr) -> TcpStream {
-    let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).expect("the kernel has it");
-    socket.connect(&address.into()).expect("it listens");
+    let socket =
+        Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP)).expect("the kernel has Multipath TCP");
+    socket.connect(&address.into()).expect("the server listens");
     let stream = socket.into();
     wait_for_resets(&stream);
     stream
@@ -127,7 +131,7 @@ fn transfer_by_tcp_is_whole_or_fails() {
     transfer(|target| through_over(connect(proxy.address()), target));
 }
 
-/// The proxy converts a reset to `MP_FASTCLOSE`, and the reverse.
+/// The proxy converts a TCP reset to `MP_FASTCLOSE`, and `MP_FASTCLOSE` to a TCP reset.
 #[test]
 fn transfer_by_mptcp_is_whole_or_fails() {
     if machine_has(&[Need::Mptcp]) {
@@ -147,21 +151,21 @@ fn transfer_by_converter_is_whole_or_fails() {
 fn transfer(through: impl Fn(SocketAddr) -> TcpStream) {
     /// Number of transfers.
     const TRANSFERS: u64 = 500;
-    let (tell, served) = channel();
+    let (sender, served) = channel();
     let target = server("127.0.0.1:0", move |mut stream| {
         wait_for_resets(&stream);
         let mut seed = [0; 8];
-        stream.read_exact(&mut seed).expect("the client says which");
+        stream.read_exact(&mut seed).expect("the client sends the seed");
         stream.write_all(&[0]).expect("the client waits");
         let seed = u64::from_be_bytes(seed);
         let seen = act(&stream, plan(seed)[1]);
         drop(stream);
-        tell.send((seed, seen)).expect("the test waits");
+        sender.send((seed, seen)).expect("the test still receives");
     });
     for seed in 0..TRANSFERS {
         let stream = through(target);
-        // A reset may overtake data, so the server must first know which transfer this is.
-        (&stream).write_all(&seed.to_be_bytes()).expect("it reads");
+        // The client's reset may overtake its data, so the server must first know the number of this transfer.
+        (&stream).write_all(&seed.to_be_bytes()).expect("the peer reads");
         let seen = match (&stream).read_exact(&mut [0]) {
             Ok(()) => act(&stream, plan(seed)[0]),
             Err(error) => Seen { read: Err(error) },
@@ -171,7 +175,8 @@ fn transfer(through: impl Fn(SocketAddr) -> TcpStream) {
     }
 }
 
-/// The client's reset has no `MP_FASTCLOSE` after the end of the server's stream: the proxy's read fails with `ENOTCONN`.
+/// The client's reset contains no `MP_FASTCLOSE`, and arrives after the end of the server's stream: the proxy's read
+/// fails with `ENOTCONN`.
 #[test]
 fn reset_without_fastclose_fails_the_stream() {
     if !machine_has(&[
@@ -184,20 +189,20 @@ fn reset_without_fastclose_fails_the_stream() {
     within("fastclose", || {
         assert!(strip_options(&[]), "nft refuses the rule");
         let proxy = Program::start("socks", OPEN, 1);
-        let (tell, served) = channel();
+        let (sender, served) = channel();
         let target = server("127.0.0.1:0", move |stream| {
-            stream.shutdown(Shutdown::Write).expect("it is connected");
+            stream.shutdown(Shutdown::Write).expect("the stream is connected");
             let mut bytes = Vec::new();
             let read = (&stream).read_to_end(&mut bytes).map(|_| bytes);
-            tell.send(read).expect("the test waits");
+            sender.send(read).expect("the test still receives");
         });
         let stream = through_over(connect_multipath(proxy.address()), target);
         (&stream).write_all(b"a part").expect("the proxy reads");
         assert_eq!((&stream).read(&mut [0]).expect("the server's stream ends"), 0);
-        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+        SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has the option");
         drop(stream);
         let seen = served.recv_timeout(EVENT_TIMEOUT).expect("the server ends");
-        assert_eq!(seen.expect_err("it is reset").kind(), ErrorKind::ConnectionReset);
+        assert_eq!(seen.expect_err("the connection is reset").kind(), ErrorKind::ConnectionReset);
     });
 }
 

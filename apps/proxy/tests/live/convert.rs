@@ -1,4 +1,4 @@
-//! The Convert Protocol (RFC 8803), as client and as converter.
+//! The Convert Protocol (RFC 8803): the program as a client and as a converter.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use super::socks::{answered, request, request_by_name, through};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Setting that permits the tests' servers on loopback.
+/// A converter's configuration that permits the tests' servers on loopback.
 pub const CONVERTER: &str = "[convert]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
 const ALICE: &str = "[[convert.user]]\nname = \"alice\"\npassword = \"secret\"\n";
 
@@ -23,30 +23,31 @@ fn connect_to(target: SocketAddr) -> Vec<u8> {
 /// Reads the message at the start of a stream.
 fn message(mut stream: &TcpStream) -> Vec<Tlv> {
     let mut head = [0; 4];
-    stream.read_exact(&mut head).expect("it answers");
+    stream.read_exact(&mut head).expect("the peer answers");
     let mut rest = vec![0; usize::from(head[1]) * 4 - 4];
-    stream.read_exact(&mut rest).expect("it answers");
-    let (tlvs, len) = parse(&[&head[..], &rest].concat()).expect("a message").expect("it is whole");
+    stream.read_exact(&mut rest).expect("the peer answers");
+    let (tlvs, len) =
+        parse(&[&head[..], &rest].concat()).expect("a message").expect("the message is complete");
     assert_eq!(len, rest.len() + 4);
     tlvs
 }
 
-/// Answer of a converter to bytes.
+/// Sends bytes to a converter; returns its answer and the stream.
 fn answer(converter: &Program, bytes: &[u8]) -> (Vec<Tlv>, TcpStream) {
     let stream = connect(converter.address());
-    (&stream).write_all(bytes).expect("it reads");
+    (&stream).write_all(bytes).expect("the peer reads");
     (message(&stream), stream)
 }
 
-/// Returns the error of the answer, after which the stream ends.
+/// Sends bytes to a converter; returns the error in its answer. Asserts that the stream ends after the answer.
 fn error(converter: &Program, bytes: &[u8]) -> (ErrorCode, Vec<u8>) {
     let (tlvs, mut stream) = answer(converter, bytes);
     let [Tlv::Error(code, value)] = tlvs.as_slice() else { panic!("{tlvs:?} is no error") };
-    assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
+    assert_eq!(stream.read(&mut [0]).expect("the stream ends"), 0);
     (*code, value.clone())
 }
 
-/// Removes trailing zeros, as the parser of values does.
+/// Removes trailing zeros, as the converter's parser does for values.
 fn without_zeros(bytes: &[u8]) -> &[u8] {
     let len = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &bytes[..len]
@@ -58,7 +59,7 @@ fn is_connected(tlvs: &[Tlv]) -> bool {
 
 /// Opens a stream through a converter, over this connection.
 pub fn connected_over(stream: TcpStream, target: SocketAddr) -> TcpStream {
-    (&stream).write_all(&connect_to(target)).expect("it reads");
+    (&stream).write_all(&connect_to(target)).expect("the peer reads");
     assert!(is_connected(&message(&stream)));
     stream
 }
@@ -69,17 +70,19 @@ fn by(converter: SocketAddr, more: &str) -> Program {
     Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1)
 }
 
-/// Option kinds that the kernel's settings enable for SYNs: window scale, SACK permitted, timestamps.
+/// Returns the option kinds that the kernel's settings enable for SYNs of TCP: window scale, SACK permitted,
+/// timestamps.
 fn options_of_tcp() -> Vec<u8> {
     let is_on = |name: &str| {
-        let value = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("Linux has it");
+        let value =
+            std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).expect("Linux has the file");
         value.trim() != "0"
     };
     let all = [(3, "tcp_window_scaling"), (4, "tcp_sack"), (8, "tcp_timestamps")];
     all.into_iter().filter(|(_, name)| is_on(name)).map(|(kind, _)| kind).collect()
 }
 
-/// The option kinds of TCP, and the Multipath TCP option.
+/// Returns the option kinds of TCP, and that of Multipath TCP.
 fn options_of_multipath_tcp() -> Vec<u8> {
     [options_of_tcp(), vec![30]].concat()
 }
@@ -91,16 +94,16 @@ fn data_are_sent_with_the_connect_message() {
         let flight = [&connect_to(target)[..], b"first data"].concat();
         let (tlvs, stream) = answer(&converter, &flight);
         let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
-        // A Linux server answers with these options.
+        // The server is a Linux kernel, which answers with these options.
         let kinds: Vec<u8> = options.iter().map(|option| option.kind).collect();
         assert_eq!(kinds, options_of_tcp());
         assert!(options.iter().all(|option| option.value.len() == usize::from(option.kind == 3)));
         assert_eq!(&exchange::<10>(&stream, b""), b"first data");
         // A message that arrives byte by byte has the same result.
         let stream = connect(converter.address());
-        stream.set_nodelay(true).expect("TCP has it");
+        stream.set_nodelay(true).expect("TCP has the option");
         for byte in flight {
-            (&stream).write_all(&[byte]).expect("it reads");
+            (&stream).write_all(&[byte]).expect("the peer reads");
         }
         assert!(is_connected(&message(&stream)));
         assert_eq!(&exchange::<10>(&stream, b""), b"first data");
@@ -117,26 +120,26 @@ fn converter_lists_supported_options() {
     let (tlvs, mut stream) = answer(&converter, &emit(&[Tlv::Info]).expect("the message is short"));
     let [Tlv::SupportedTcpExtensions(kinds)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
     assert_eq!(kinds.as_slice(), options_of_multipath_tcp());
-    assert_eq!(stream.read(&mut [0]).expect("it ends"), 0);
+    assert_eq!(stream.read(&mut [0]).expect("the stream ends"), 0);
     let with = |options: &[(u8, &[u8])]| {
         let options = options.iter().map(|(kind, value)| TcpOption { kind: *kind, value: value.to_vec() });
         let connect = Tlv::Connect { server: target, options: options.collect() };
         emit(&[Tlv::Info, connect]).expect("the message is short")
     };
-    // Multipath TCP is requested for a server that supports only TCP.
+    // Multipath TCP is requested, but the server supports only TCP.
     let (tlvs, stream) = answer(&converter, &with(&[(30, &[]), (4, &[])]));
     let [Tlv::SupportedTcpExtensions(_), Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else {
         panic!("{tlvs:?}")
     };
     assert!(options.iter().all(|option| option.kind != 30));
     assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello");
-    // Multipath TCP is requested for a server that supports it.
+    // Multipath TCP is requested, and the server supports it.
     let (domain, stream) = (socket2::Domain::IPV4, socket2::Type::STREAM);
-    let listener =
-        socket2::Socket::new(domain, stream, Some(socket2::Protocol::MPTCP)).expect("the kernel has it");
+    let listener = socket2::Socket::new(domain, stream, Some(socket2::Protocol::MPTCP))
+        .expect("the kernel has Multipath TCP");
     listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("there is a free port");
-    listener.listen(1).expect("it is bound");
-    let server = listener.local_addr().expect("it is bound").as_socket().expect("an address");
+    listener.listen(1).expect("the socket is bound");
+    let server = listener.local_addr().expect("the socket is bound").as_socket().expect("an address");
     let option = TcpOption { kind: 30, value: Vec::new() };
     let asked =
         emit(&[Tlv::Connect { server, options: vec![option.clone()] }]).expect("the message is short");
@@ -144,7 +147,7 @@ fn converter_lists_supported_options() {
     let [Tlv::ExtendedTcpHeader(options)] = tlvs.as_slice() else { panic!("{tlvs:?}") };
     assert_eq!(options.iter().map(|option| option.kind).collect::<Vec<_>>(), options_of_multipath_tcp());
     assert_eq!(options.last(), Some(&option));
-    // A Fast Open cookie, and an option value that the kernel would choose itself.
+    // A Fast Open cookie, and an option with a value that only the kernel can choose.
     let (code, kinds) = error(&converter, &with(&[(34, &[1, 2, 3, 4]), (4, &[]), (30, &[0, 1])]));
     assert_eq!((code, kinds), (ErrorCode::UnsupportedTcpOption, vec![30, 34]));
     assert_eq!(error(&converter, &with(&[(1, &[])])).0, ErrorCode::MalformedMessage);
@@ -156,7 +159,7 @@ fn failures_have_the_codes_of_the_rfc() {
     let converter = Program::start("convert", &config, 1);
     let to = |text: &str| connect_to(text.parse().expect("an address"));
     assert_eq!(error(&converter, &to("127.0.0.1:1")), (ErrorCode::ConnectionReset, vec![]));
-    // Multicast and loopback are forbidden servers. The error contains the message after a zero byte.
+    // Multicast and loopback addresses are forbidden as servers. The Error TLV contains the message after a zero byte.
     for address in ["127.0.0.2:80", "239.1.1.1:80", "[ff02::1]:80", "[::ffff:127.0.0.2]:80"] {
         let bytes = to(address);
         let (code, value) = error(&converter, &bytes);
@@ -207,23 +210,23 @@ fn hostile_messages_do_not_affect_the_next_client() {
         (&[1, 3, 0x22, 0x63, 1, 2, 0, 0, 0, 0, 0, 0], ErrorCode::MalformedMessage),
         (&twice, ErrorCode::MalformedMessage),
     ] {
-        let (said, value) = error(&converter, bytes);
-        assert_eq!(said, code, "{bytes:?}");
+        let (report, value) = error(&converter, bytes);
+        assert_eq!(report, code, "{bytes:?}");
         if code == ErrorCode::UnsupportedVersion {
             assert_eq!(value, [1]);
         }
     }
-    // The copy of a message of the maximum length fits into an error.
+    // A message has the maximum length, and its copy in the Error TLV is shortened so that it fits.
     let longest = [&[1, 255, 0x22, 0x63, 200, 254, 7, 7][..], &[7; 1012]].concat();
     let (code, value) = error(&converter, &longest);
     assert_eq!((code, value[1..].to_vec()), (ErrorCode::UnsupportedMessage, longest[..1012].to_vec()));
-    // A length of zero is answered with a reset (§6.1), as is an incomplete message.
+    // A message with a length of zero is answered with a reset (§6.1), and so is an incomplete one.
     let mut stream = connect(converter.address());
-    stream.write_all(&[1, 0, 0x22, 0x63]).expect("it reads");
+    stream.write_all(&[1, 0, 0x22, 0x63]).expect("the peer reads");
     assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
     let mut stream = connect(converter.address());
-    stream.write_all(&first[..9]).expect("it reads");
-    stream.shutdown(Shutdown::Write).expect("it is connected");
+    stream.write_all(&first[..9]).expect("the peer reads");
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
     assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
     assert!(is_connected(&answer(&converter, &first).0));
 }
@@ -248,7 +251,7 @@ fn slow_request_is_closed_at_timeout() {
 
 #[test]
 fn open_converter_does_not_start() {
-    for (more, said) in [
+    for (more, report) in [
         ("", ".toml:2: [::]:0 is open to everyone"),
         ("cookies = true\n", "is open to everyone"),
         ("clients = [\"0.0.0.0/0\"]\n", ".toml:3: 0.0.0.0/0 contains every address"),
@@ -257,7 +260,7 @@ fn open_converter_does_not_start() {
         let (status, config_error) =
             Program::config_error("convert", &format!("[convert]\nlisten = [\"[::]:0\"]\n{more}"));
         assert_eq!(status, Some(2));
-        assert!(config_error.contains(said) && config_error.lines().count() == 1, "{config_error}");
+        assert!(config_error.contains(report) && config_error.lines().count() == 1, "{config_error}");
     }
     assert!(Program::config_error("convert", "").1.contains("the table [convert] is missing"));
 }
@@ -269,12 +272,12 @@ fn clients_of_other_networks_get_an_error_at_once() {
     let target = echo("127.0.0.1:0");
     let port = converter.address().port();
     let here = connect(SocketAddr::from(([127, 0, 0, 1], port)));
-    (&here).write_all(&connect_to(target)).expect("it reads");
+    (&here).write_all(&connect_to(target)).expect("the peer reads");
     assert!(is_connected(&message(&here)));
     let socket =
-        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("there is TCP");
-    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).expect("it is ours");
-    socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into()).expect("it listens");
+        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a TCP socket");
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).expect("the address is local");
+    socket.connect(&SocketAddr::from(([127, 0, 0, 1], port)).into()).expect("the server listens");
     let other = TcpStream::from(socket);
     assert_eq!(message(&other), [Tlv::Error(ErrorCode::NotAuthorized, Vec::new())]);
 }
@@ -300,8 +303,8 @@ fn cookie_is_required_and_bound_to_the_address() {
         assert_eq!(error(&converter, &with(wrong)).0, ErrorCode::NotAuthorized, "{wrong:?}");
     }
     converter.line("the cookie is invalid or expired");
-    // The converter's client stores the epoch from the first answer and uses it. After a restart of the converter, the
-    // client receives the new epoch.
+    // The client stores the cookie from the converter's first answer and uses it. After a restart of the converter, the
+    // client gets a new one.
     let near = by(converter.address(), "");
     for _ in 0..2 {
         assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
@@ -325,10 +328,10 @@ fn proxy_proves_its_password_to_converter() {
         stream.write_all(b"220 hello").expect("the client reads");
         stream.read_exact(&mut [0; 4]).expect("the client writes");
     });
-    // The client looks up the name; of its two addresses, only one has a server.
+    // The client looks up the name, which has two addresses; only one of them has a server.
     let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
     assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
-    // The client gets the converter's error.
+    // The client of the proxy gets the SOCKS reply for the converter's error.
     assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
     assert_eq!(answered(&proxy, &request("10.0.0.1:80".parse().expect("an address"))).0, 2);
     assert_eq!(answered(&proxy, &request("[ff02::1]:80".parse().expect("an address"))).0, 2);
@@ -341,48 +344,49 @@ fn proxy_proves_its_password_to_converter() {
     stranger.line("refuses the cookies that it sent; if it requires a user");
 }
 
-/// This converter answers only after it has read data of the client, so the data must be sent with the message.
+/// This converter answers only after it has read data of the client. So the test passes only if the data are sent with
+/// the message.
 #[test]
 fn early_data_are_sent_with_convert_message() {
     let target: SocketAddr = "192.0.2.1:80".parse().expect("an address");
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let waits = server("127.0.0.1:0", move |mut stream| {
         let mut flight = vec![0; connect_to(target).len() + 10];
-        stream.read_exact(&mut flight).expect("all comes");
+        stream.read_exact(&mut flight).expect("all bytes arrive");
         let answer = emit(&[Tlv::ExtendedTcpHeader(Vec::new())]).expect("the message is short");
-        stream.write_all(&[&answer[..], b"thanks"].concat()).expect("it reads");
+        stream.write_all(&[&answer[..], b"thanks"].concat()).expect("the peer reads");
         let mut more = Vec::new();
-        stream.read_to_end(&mut more).expect("it ends");
-        tell.send((flight, more)).expect("the test waits");
+        stream.read_to_end(&mut more).expect("the stream ends");
+        sender.send((flight, more)).expect("the test still receives");
     });
     let near = by(waits, "");
     let stream = connect(near.address());
     let flight = [&[5, 1, 0][..], &request(target), b"first data"].concat();
     let answers: [u8; 18] = exchange(&stream, &flight);
     assert_eq!((&answers[..4], &answers[12..]), (&[5, 0, 5, 0][..], &b"thanks"[..]));
-    stream.shutdown(Shutdown::Write).expect("it is connected");
-    assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
-    // No data are sent twice.
-    let came = told.recv_timeout(EVENT_TIMEOUT).expect("the converter saw the end");
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
+    assert_eq!((&stream).read(&mut [0]).expect("the stream ends"), 0);
+    // Data that were sent with the message are not sent a second time.
+    let came = receiver.recv_timeout(EVENT_TIMEOUT).expect("the converter saw the end");
     assert_eq!(came, ([&connect_to(target)[..], b"first data"].concat(), Vec::new()));
 }
 
-/// Forwards connections to a converter and records their first messages.
+/// Starts a relay to a converter, which records the first message of each connection.
 fn record(converter: SocketAddr) -> (SocketAddr, Receiver<Vec<u8>>) {
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     let between = server("127.0.0.1:0", move |mut near| {
         let mut far = connect(converter);
         let mut bytes = vec![0; 4];
         near.read_exact(&mut bytes).expect("a message");
         bytes.resize(usize::from(bytes[1]) * 4, 0);
         near.read_exact(&mut bytes[4..]).expect("a message");
-        far.write_all(&bytes).expect("it reads");
-        tell.send(bytes).expect("the test waits");
+        far.write_all(&bytes).expect("the peer reads");
+        sender.send(bytes).expect("the test still receives");
         let (mut from, mut to) = (near.try_clone().expect("a copy"), far.try_clone().expect("a copy"));
         std::thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
         drop(std::io::copy(&mut far, &mut near));
     });
-    (between, told)
+    (between, receiver)
 }
 
 #[test]
@@ -392,14 +396,14 @@ fn replayed_proof_is_refused() {
     let near = by(between, "user = { name = \"alice\", password = \"secret\" }\n");
     let (target, other) = (echo("127.0.0.1:0"), echo("127.0.0.1:0"));
     assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
-    // The first proof has no epoch, and the answer contains it. Both proofs are refused when they are replayed, and the second also
-    // with another server.
+    // The first proof has no epoch, so the answer contains the converter's. Both proofs are refused when they are
+    // replayed; the second is also refused with another server.
     let [first, second] = [(); 2].map(|()| messages.recv_timeout(EVENT_TIMEOUT).expect("it was recorded"));
     assert!(!second.windows(6).any(|bytes| bytes == b"secret"));
     let (tlvs, _) = answer(&converter, &first);
     assert!(matches!(tlvs.as_slice(), [Tlv::Error(ErrorCode::MissingCookie, _), Tlv::Cookie(_)]), "{tlvs:?}");
     assert_eq!(error(&converter, &second), (ErrorCode::NotAuthorized, vec![]));
-    let (mut tlvs, _) = parse(&second).expect("a message").expect("it is whole");
+    let (mut tlvs, _) = parse(&second).expect("a message").expect("the message is complete");
     tlvs[0] = Tlv::Connect { server: other, options: Vec::new() };
     assert_eq!(error(&converter, &emit(&tlvs).expect("the message is short")).0, ErrorCode::NotAuthorized);
     converter.line("127.0.0.1: wrong name or password");
@@ -411,19 +415,19 @@ fn waiting_clients_use_little_memory() {
     let converter = Program::start("convert", CONVERTER, 1);
     let target = echo("127.0.0.1:0");
     let stream = || connected_over(connect(converter.address()), target);
-    // The first clients make the converter open the descriptors that all connections share.
+    // While the first clients connect, the converter allocates memory that all connections share.
     let first: Vec<_> = (0..50).map(|_| stream()).collect();
     let before = converter.resident();
     let idle: Vec<_> = (0..CLIENTS).map(|_| stream()).collect();
     let of_idle = converter.resident().saturating_sub(before) / CLIENTS;
     assert!(of_idle < 16 << 10, "{of_idle} bytes for an idle connection");
-    // A message of the maximum length without its last byte.
+    // Each client sends a message of the maximum length without its last byte.
     let almost = [&[1, 255, 0x22, 0x63, 200, 254][..], &[7; 1013]].concat();
     let before = converter.resident();
     let begun: Vec<_> = (0..CLIENTS)
         .map(|_| {
             let stream = connect(converter.address());
-            (&stream).write_all(&almost).expect("it reads");
+            (&stream).write_all(&almost).expect("the peer reads");
             stream
         })
         .collect();
@@ -442,14 +446,14 @@ fn either_end_may_end_first_or_reset() {
     end_first(|server| through(&near, server));
     let resets = server("127.0.0.1:0", |mut stream| {
         stream.read_exact(&mut [0]).expect("the client writes");
-        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has the option");
     });
     let mut stream = through(&near, resets);
-    stream.write_all(&[1]).expect("it reads");
+    stream.write_all(&[1]).expect("the peer reads");
     assert_eq!(stream.read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
 }
 
-/// The new process has another key and another epoch, which clients receive with its answers.
+/// The new process has another key and another epoch. Clients receive a cookie or the epoch with its answers.
 #[test]
 fn new_process_takes_over_and_clients_continue() {
     for (mode, user) in
@@ -460,14 +464,14 @@ fn new_process_takes_over_and_clients_continue() {
         let target = echo("127.0.0.1:0");
         let before = through(&near, target);
         converter.signal(Signal::HUP);
-        let said = converter.line("takes over the listeners");
-        let process = said.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("its number");
+        let report = converter.line("takes over the listeners");
+        let process = report.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("a process id");
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
         assert_eq!(&exchange::<5>(&before, b"still"), b"still");
         drop(before);
         assert!(converter.wait().success());
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
-        kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("it runs");
+        kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("the program runs");
     }
 }
 

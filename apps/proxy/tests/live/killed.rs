@@ -1,4 +1,5 @@
-//! Repeated kills under load: both ends of each connection see a reset, and the next process listens on the same address.
+//! Kills of a proxy under load: both ends of each connection see a reset, and the next process listens on the same
+//! address.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, exchange, send_back, send_endlessly, server};
 use super::socks::through_over;
@@ -15,7 +16,7 @@ const TIMES: u64 = 50;
 /// Number of clients that send at the same time.
 const STREAMS: usize = 8;
 
-/// Starts an echo server; returns its address and the number of its connections.
+/// Starts an echo server; returns its address and the number of its open connections.
 fn counting_echo() -> (SocketAddr, Arc<AtomicUsize>) {
     let open = Arc::new(AtomicUsize::new(0));
     let count = open.clone();
@@ -27,10 +28,11 @@ fn counting_echo() -> (SocketAddr, Arc<AtomicUsize>) {
     (address, open)
 }
 
-/// Asserts that a client sees a reset, or the end of the stream and then a failed write.
+/// Errors with which a client may detect that its proxy was killed: a reset, or a failed write after the end of the
+/// stream.
 const FAILED: [ErrorKind; 2] = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
 
-/// `config` returns the configuration of a proxy that listens on an address.
+/// Kills and restarts a proxy under load. `config` returns the configuration of a proxy that listens on an address.
 fn kill_and_restart(
     command: &str,
     config: &dyn Fn(SocketAddr) -> String,
@@ -45,7 +47,7 @@ fn kill_and_restart(
         proxy.signal(Signal::KILL);
         proxy.wait();
         for stream in streams {
-            let (wrote, read) = stream.join().expect("it ends");
+            let (wrote, read) = stream.join().expect("the stream ends");
             assert!(FAILED.contains(&wrote), "{wrote:?}, {read:?}");
         }
         let begin = Instant::now();

@@ -1,4 +1,5 @@
-//! A LAN host, its router, and behind it a proxy and servers with plain TCP. IPv4 and IPv6, without rate limits.
+//! A host in a LAN, its router, and behind the router a proxy and servers that support only TCP. The networks have IPv4
+//! and IPv6, and no rate limits.
 
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program};
 use anabranch_net::Namespace;
@@ -23,13 +24,14 @@ fn has_nft() -> bool {
 pub const HOST: [&str; 2] = ["192.168.7.2", "fd07::2"];
 /// Addresses of a server, by family.
 pub const SERVER: [&str; 2] = ["203.0.113.80", "2001:db8::80"];
-/// A server in a bypassed network, and a server that is bypassed by name.
+/// Addresses of a server in a bypassed network.
 pub const BESIDE: [&str; 2] = ["203.0.113.81", "2001:db8::81"];
+/// Address of a server that is bypassed by its name.
 pub const NAMED: &str = "203.0.113.82";
-/// Address of the proxy, and of the router on their common link.
+/// Address and port of the far proxy on its link with the router.
 pub const FAR: &str = "198.18.0.2:1080";
 
-/// Commands that set up the namespaces, by host.
+/// Hosts, each with the `ip` commands that set up its namespace.
 const HOSTS: [(&str, &str); 3] = [
     (
         "host",
@@ -62,7 +64,7 @@ impl Lan {
         let named = HOSTS.iter().map(|&(host, _)| (host, Named::new(name(host)))).collect();
         let lan = Self { named };
         for (host, _) in HOSTS {
-            // Shortens duplicate address detection of link-local addresses.
+            // Without duplicate address detection, a link-local address can be used immediately.
             let no_detection = || {
                 set("net.ipv6.conf.default.accept_dad", "0");
                 Ok(())
@@ -89,7 +91,7 @@ impl Lan {
         lan
     }
 
-    /// Waits for the link-local address that the kernel assigns after the carrier is up.
+    /// Waits until the interface has a link-local address, which the kernel assigns some time after the carrier is up.
     fn await_link_local(&self, host: &str, device: &str) {
         let begin = Instant::now();
         let local = format!("-6 route show table local dev {device}");
@@ -104,7 +106,7 @@ impl Lan {
     }
 
     pub fn namespace(&self, host: &str) -> Namespace {
-        Namespace::open(format!("/run/netns/{}", self.name(host)).as_ref()).expect("it was made")
+        Namespace::open(format!("/run/netns/{}", self.name(host)).as_ref()).expect("the namespace exists")
     }
 
     /// Runs `ip` on a host.
@@ -118,15 +120,15 @@ impl Lan {
     pub fn run(&self, host: &str, words: &[&str]) -> Output {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", self.name(host)]).args(words);
-        ip.output().expect("it can be run")
+        ip.output().expect("the program can be run")
     }
 
-    /// Starts the far proxy.
+    /// Starts the proxy behind the router, with SOCKS.
     pub fn proxy(&self) -> Program {
         self.proxy_of("socks")
     }
 
-    /// Starts a far proxy with this command.
+    /// Starts the proxy behind the router, with this command of the program.
     pub fn proxy_of(&self, command: &str) -> Program {
         let user = format!("[[{command}.user]]\nname = \"alice\"\npassword = \"a long password\"\n");
         let config =
@@ -139,14 +141,14 @@ impl Lan {
         self.router_of(&config(bypass))
     }
 
-    /// Starts a router with this file and waits until it intercepts connections.
+    /// Starts a router with this configuration and waits until it intercepts connections.
     pub fn router_of(&self, config: &str) -> Program {
         let router = Program::start_in(self.name("router"), "router", config);
         router.line("router: intercepting TCP connections from lan0");
         router
     }
 
-    /// Runs the program on the router with the prefix `before`; returns exit status and standard error.
+    /// Runs the router's command, which must fail, after the words `before`; returns exit status and standard error.
     pub fn config_error(&self, before: &[&str], config: &str) -> (Option<i32>, String) {
         let config = Config::new(config);
         let arguments = config.arguments("router");
@@ -177,7 +179,7 @@ impl Lan {
                 limit(&stream);
                 std::thread::spawn(move || {
                     let peer = stream.peer_addr().map(|peer| peer.ip().to_string());
-                    // Ends when the client disconnects.
+                    // The connection ends when the client disconnects.
                     if peer.and_then(|peer| writeln!(stream, "{peer}")).is_ok() {
                         serve(stream);
                     }
@@ -199,7 +201,7 @@ fn limit(stream: &TcpStream) {
     stream.set_write_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
 }
 
-/// The router's file.
+/// Returns the router's configuration.
 pub fn config(bypass: &str) -> String {
     let user = "{ name = \"alice\", password = \"a long password\" }";
     let via = format!("via = {{ proxy = \"{FAR}\", user = {user} }}");
@@ -210,8 +212,8 @@ pub fn config(bypass: &str) -> String {
 
 /// Runs a program that must succeed; returns its output.
 pub fn succeed(mut command: Command) -> String {
-    let output = command.output().expect("it can be run");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {said}");
+    let output = command.output().expect("the program can be run");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {message}");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

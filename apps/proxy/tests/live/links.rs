@@ -1,5 +1,5 @@
-//! A client with two links (20 Mbit/s with 20 ms, 10 Mbit/s with 100 ms), a proxy behind them, and a server with plain TCP. The
-//! maximum goodput of both links is about 28.5 Mbit/s.
+//! A client with two links (20 Mbit/s with 20 ms, 10 Mbit/s with 100 ms), a proxy behind them, and a server that
+//! supports only TCP. The maximum goodput over both links is about 28.5 Mbit/s.
 
 use super::program::{EVENT_TIMEOUT, PROGRAM, Program};
 use super::socks::through;
@@ -60,22 +60,22 @@ to = "server"
 protocol = "tcp"
 "#;
 
-/// The user of the proxy.
+/// A user of the proxy behind the links, as a TOML table.
 pub const USER: &str = "{ name = \"alice\", password = \"a long password\" }";
 
-/// The hosts while the network runs.
+/// The hosts and the emulated network between them, which runs until this value is dropped.
 pub struct Bed {
     pub hosts: Hosts,
     running: Option<Running>,
 }
 
 impl Bed {
-    /// Starts the network with these additional events.
+    /// Starts the network for two minutes; `events` are additional tables of its scenario.
     pub fn new(purpose: &str, events: &str) -> Self {
         Self::lasting(purpose, Duration::from_secs(120), events)
     }
 
-    /// Starts the network for the given time.
+    /// Starts the network for the given time; `events` are additional tables of its scenario.
     pub fn lasting(purpose: &str, duration: Duration, events: &str) -> Self {
         let text = format!("duration = \"{} s\"\n{TEXT}{events}", duration.as_secs());
         let scenario = anabranch_scenario::parse(&text, "test", &[]).expect("a scenario");
@@ -89,7 +89,7 @@ impl Bed {
         Self { hosts, running: Some(running) }
     }
 
-    /// An address of a host.
+    /// Returns an address of a host.
     pub fn address(&self, host: &str, interface: usize) -> &str {
         let host = self.hosts.layout.hosts.iter().find(|other| other.name == host).expect("a host");
         &host.interfaces[interface].address
@@ -99,18 +99,19 @@ impl Bed {
         Program::start_in(self.hosts.name(host), command, config)
     }
 
-    /// A proxy behind the links.
+    /// Starts a SOCKS proxy behind the links.
     pub fn far_proxy(&self) -> Program {
         self.far_proxy_of("socks")
     }
 
-    /// A proxy behind the links that is started with this command.
+    /// Starts a proxy behind the links with this command of the program.
     pub fn far_proxy_of(&self, command: &str) -> Program {
         let far = format!("[{command}]\nlisten = [\"0.0.0.0:1080\"]\nallow = [\"10.0.0.0/8\"]\n");
         self.start("proxy", command, &format!("{far}user = [{USER}]\n"))
     }
 
-    /// Starts a proxy behind the links, and one at the client that uses it as upstream proxy from both addresses.
+    /// Starts a proxy behind the links, and one at the client that uses the former as its upstream proxy from both
+    /// addresses.
     pub fn proxies(&self) -> (Program, Program) {
         let far = self.far_proxy();
         let near = format!(
@@ -122,19 +123,19 @@ impl Bed {
         (far, self.start("client", "socks", &near))
     }
 
-    /// Starts an HTTP server that sends endlessly, and reports the number of received bytes.
+    /// Starts an HTTP server that answers each download with an endless stream; reports the rate of each upload.
     pub fn serve(&self) -> (String, std::sync::mpsc::Receiver<Counted>) {
         let bind = || TcpListener::bind((self.address("server", 0), 80));
         let listener = self.hosts.namespace("server").run(bind).expect("a free port");
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             while let Ok((stream, _)) = listener.accept() {
-                let tell = tell.clone();
-                // Ends when the client closes.
-                std::thread::spawn(move || answer(&stream).map(|counted| tell.send(counted)));
+                let sender = sender.clone();
+                // The thread ends when the client closes the connection.
+                std::thread::spawn(move || answer(&stream).map(|counted| sender.send(counted)));
             }
         });
-        (format!("http://{}/", self.address("server", 0)), told)
+        (format!("http://{}/", self.address("server", 0)), receiver)
     }
 
     /// Runs curl on the client.
@@ -152,11 +153,12 @@ impl Drop for Bed {
     }
 }
 
-/// Goodput is measured from this time after the first byte, for the given time.
+/// Time after the first byte at which the measurement of goodput starts.
 const FROM: Duration = Duration::from_secs(2);
+/// Length of the measurement of goodput.
 const MEASURED: Duration = Duration::from_secs(7);
 
-/// Bytes read in the measured time.
+/// Rate of a stream in the measured time.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
     pub bits_per_second: f64,
@@ -193,11 +195,11 @@ fn answer(stream: &TcpStream) -> std::io::Result<Counted> {
 
 /// Kills a child process and waits for its end.
 pub fn kill(mut child: Child) {
-    child.kill().expect("it is ours");
-    child.wait().expect("it is ours");
+    child.kill().expect("the test created it");
+    child.wait().expect("the test created it");
 }
 
-/// A proxy on the client's host uses an upstream proxy behind the links, so that programs with plain TCP use both links.
+/// The proxy at the client uses the proxy behind the links, so a program that supports only TCP uses both links.
 #[test]
 fn tcp_program_uses_both_links_in_both_directions() {
     if !machine_has(&NEEDS) {
@@ -208,21 +210,21 @@ fn tcp_program_uses_both_links_in_both_directions() {
     let (url, uploads) = bed.serve();
     let by = format!("socks5h://{}", near.address());
     let mut curl = bed.curl(&["--proxy", &by, &url]);
-    let down = count(curl.stdout.take().expect("it is piped")).expect("a pipe").bits_per_second;
+    let down = count(curl.stdout.take().expect("the stream is a pipe")).expect("a pipe").bits_per_second;
     kill(curl);
     let mut curl = bed.curl(&["--proxy", &by, "--upload-file", "-", "-H", "Expect:", &url]);
-    let mut input = curl.stdin.take().expect("it is piped");
+    let mut input = curl.stdin.take().expect("the stream is a pipe");
     let send_endlessly = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
-    let up = uploads.recv_timeout(EVENT_TIMEOUT).expect("it reads").bits_per_second;
+    let up = uploads.recv_timeout(EVENT_TIMEOUT).expect("the peer reads").bits_per_second;
     kill(curl);
-    send_endlessly.join().expect("curl has gone");
+    send_endlessly.join().expect("the thread does not panic");
     eprintln!("down {:.1} Mbit/s, up {:.1} Mbit/s", down / 1e6, up / 1e6);
-    // The faster link alone cannot reach this rate. Measured rates are in docs/lab-notes/proxies.md.
+    // The faster link could not reach this rate without the other. Measured rates are in docs/lab-notes/proxies.md.
     assert!(down > 20e6 && up > 20e6, "down {down}, up {up}");
     check_finds_wrong_settings(&bed);
 }
 
-/// Without `from`, the kernel would retransmit SYNs over the first link until the connection times out.
+/// Without `from`, the kernel would retransmit SYNs over the dead first link until the connection times out.
 #[test]
 fn dead_first_link_does_not_delay_the_client() {
     if !machine_has(&NEEDS) {
@@ -240,38 +242,39 @@ fn dead_first_link_does_not_delay_the_client() {
     };
     let took = bed.hosts.namespace("client").run(asked).expect("root may enter");
     eprintln!("connected after {} ms", took.as_millis());
-    // 250 ms until the second address is tried, a round trip to connect, and one for log-in and request: 450.
+    // The expected time is 450 ms: 250 ms until the second address is tried, and two round trips, to connect and for
+    // login and request.
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
 
-/// `check` on the client reports the true state.
+/// Asserts that `check` on the client reports the settings that were made wrong.
 fn check_finds_wrong_settings(bed: &Bed) {
     let proxy = format!("{}:1080", bed.address("proxy", 0));
     let check = |proxy: &str| {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", bed.hosts.name("client"), PROGRAM, "check", "--to", proxy]);
-        let output = ip.output().expect("it can be run");
+        let output = ip.output().expect("the program can be run");
         (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
     };
-    let (status, said) = check(&proxy);
-    assert!(status == Some(0) && said.matches("and 2 subflows").count() == 2, "{status:?} {said}");
-    assert!(said.lines().all(|line| line.starts_with("yes")), "{said}");
+    let (status, message) = check(&proxy);
+    assert!(status == Some(0) && message.matches("and 2 subflows").count() == 2, "{status:?} {message}");
+    assert!(message.lines().all(|line| line.starts_with("yes")), "{message}");
     let (wlan, mobile) = (bed.address("client", 0), bed.address("client", 1));
-    // Subflows that the far proxy refuses are not counted, although their handshake was started.
+    // Subflows that the far proxy refuses do not count, although their handshake has started.
     bed.hosts.ip("proxy", "mptcp limits set subflow 0");
-    let (_, said) = check(&proxy);
-    assert!(said.matches("and 1 of 2 subflows").count() == 2, "{said}");
+    let (_, message) = check(&proxy);
+    assert!(message.matches("and 1 of 2 subflows").count() == 2, "{message}");
     bed.hosts.ip("proxy", "mptcp limits set subflow 2");
     bed.hosts.ip("client", "mptcp endpoint flush");
     bed.hosts.ip("client", &format!("mptcp endpoint add {wlan} subflow"));
-    let (status, said) = check(&proxy);
+    let (status, message) = check(&proxy);
     let remedy = format!("ip mptcp endpoint add {mobile} dev mobile subflow");
-    assert!(status == Some(1) && said.contains(&remedy), "{said}");
-    assert!(said.contains(&format!("answers {wlan} with Multipath TCP and 1 of 2 subflows")), "{said}");
+    assert!(status == Some(1) && message.contains(&remedy), "{message}");
+    assert!(message.contains(&format!("answers {wlan} with Multipath TCP and 1 of 2 subflows")), "{message}");
     bed.hosts.ip("client", &format!("rule del from {mobile}"));
-    let (_, said) = check(&proxy);
+    let (_, message) = check(&proxy);
     assert!(
-        said.contains(&format!("packets from {mobile} are routed over wlan instead of mobile")),
-        "{said}"
+        message.contains(&format!("packets from {mobile} are routed over wlan instead of mobile")),
+        "{message}"
     );
 }

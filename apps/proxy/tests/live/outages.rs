@@ -1,4 +1,4 @@
-//! Repeated outages of eight seconds of one of two links (20 and 10 Mbit/s) during a download of a host behind a router.
+//! Outages of one of two links (20 and 10 Mbit/s), eight seconds each, while a host behind a router downloads.
 
 use super::links::{Bed, NEEDS, kill};
 use super::program::Program;
@@ -10,20 +10,20 @@ use tokio::time::Instant;
 
 /// Number of outages in a test.
 const OUTAGES: u64 = 15;
-/// Time before the first outage, for the set-up and slow start.
+/// Time before the first outage, in which the transfer is set up and passes slow start.
 const FIRST: Duration = Duration::from_secs(10);
 /// Length of an outage.
 const LASTS: Duration = Duration::from_secs(8);
 /// Time from the end of an outage to the next one.
 const BETWEEN: Duration = Duration::from_secs(12);
 
-/// Limits: longest gap, and longest time until a returned link carries data.
+/// Maximum of the longest gap without a byte, and of the time until a link that has returned carries data.
 const MAX_OUTAGE: Duration = Duration::from_secs(2);
 
-/// Bytes over a returned link from which it is considered in use; probes take less.
+/// A link that has returned counts as used from this number of bytes, more than probes take.
 const CARRIES: u64 = 50_000;
 
-/// Bytes that the client has received over an interface.
+/// Returns the number of bytes that the client has received over an interface.
 fn received(bed: &Bed, interface: &str) -> u64 {
     let table = || std::fs::read_to_string("/proc/thread-self/net/dev");
     let table = bed.hosts.namespace("client").run(table).expect("procfs");
@@ -32,14 +32,15 @@ fn received(bed: &Bed, interface: &str) -> u64 {
     line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
 }
 
-/// For each outage: the longest time without a byte, and the time until the link carried data again.
+/// Downloads during all outages. Returns for each outage the longest time without a byte, and the time from its end
+/// until the link carried data.
 fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Duration)> {
     let host = Host::new(bed, "outages");
     let _far = bed.far_proxy();
     let _router = router(bed, "socks");
     let (url, _) = bed.serve();
     let mut curl = host.command(&["curl", "-sS", &url]).spawn().expect("curl can be run");
-    let mut transfer = Transfer::new(curl.stdout.take().expect("it is piped"));
+    let mut transfer = Transfer::new(curl.stdout.take().expect("the stream is a pipe"));
     let wait_until = |at: Instant| std::thread::sleep(at.saturating_duration_since(Instant::now()));
     let mut outages = Vec::new();
     for number in 0..OUTAGES {
@@ -66,7 +67,7 @@ fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Durat
     outages
 }
 
-/// Time from one outage to the next.
+/// Returns the time from the start of one outage to the start of the next.
 const fn every() -> Duration {
     LASTS.saturating_add(BETWEEN)
 }
@@ -76,7 +77,7 @@ fn is_over() -> Duration {
 }
 
 /// Starts `uplinks` for both links of the client, with probes of the far proxy.
-fn care(bed: &Bed) -> Program {
+fn start_uplinks(bed: &Bed) -> Program {
     bed.hosts.ip("client", "mptcp endpoint flush");
     for (interface, metric) in [("wlan", 101), ("mobile", 102)] {
         bed.hosts.ip("client", &format!("route add default dev {interface} metric {metric}"));
@@ -85,12 +86,13 @@ fn care(bed: &Bed) -> Program {
         "[[uplink]]\ninterface = \"wlan\"\n[[uplink]]\ninterface = \"mobile\"\n[uplinks]\nprobe = [\"{}:1080\"]\n",
         bed.address("proxy", 0)
     );
-    let care = Program::start_silent_in(bed.hosts.name("client"), "uplinks", &both);
-    care.line("wlan");
-    care
+    let program = Program::start_silent_in(bed.hosts.name("client"), "uplinks", &both);
+    program.line("wlan");
+    program
 }
 
-/// The link drops all packets without a notification, so the far sender detects the outage only by timeouts.
+/// Runs outages in which the link drops all packets without a notification, so that the far sender detects them only by
+/// timeouts.
 fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, Duration)> {
     let state = |at: Duration, state: &str| {
         format!("[[event]]\nat = \"{} s\"\nlink = \"wlan\"\nset = {{ state = \"{state}\" }}\n", at.as_secs())
@@ -137,11 +139,11 @@ fn black_hole_with_uplinks_and_probes() {
     if !machine_has(&NEEDS) {
         return;
     }
-    let outages = black_holes("outages-ask", care);
+    let outages = black_holes("outages-ask", start_uplinks);
     assert!(outages.iter().all(|(gap, back)| *gap <= MAX_OUTAGE && *back <= MAX_OUTAGE), "{outages:?}");
 }
 
-/// The interface goes down, which removes its routes, and comes up again.
+/// In each outage the interface is set down, which removes its routes, and later set up again.
 #[test]
 #[ignore = "long test: five minutes"]
 fn interface_down_with_uplinks() {
@@ -150,7 +152,7 @@ fn interface_down_with_uplinks() {
     }
     let bed = Bed::lasting("outages-down", is_over(), "");
     let begin = Instant::now();
-    let _care = care(&bed);
+    let _program = start_uplinks(&bed);
     let outages = watch(&bed, begin, |state| bed.hosts.ip("client", &format!("link set wlan {state}")));
     assert!(outages.iter().all(|(gap, back)| *gap <= MAX_OUTAGE && *back <= MAX_OUTAGE), "{outages:?}");
 }

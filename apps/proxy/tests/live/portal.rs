@@ -1,4 +1,4 @@
-//! A link on which another program (captive portal, accelerator, firewall) accepts connections in place of the far proxy.
+//! A link on which a program other than the far proxy accepts connections: a captive portal, accelerator or firewall.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, exchange, server};
 use super::socks::{OPEN, through};
@@ -19,10 +19,11 @@ enum Portal {
     Resets,
 }
 
-/// Local address of the first link, which has a portal.
+/// Local address from which connections use the first link, which has a portal.
 const FIRST: [u8; 4] = [127, 0, 0, 2];
 
-/// Accepts connections: acts as a portal on the first link, and forwards other connections to the far proxy.
+/// Starts a server that stands for the network: it acts as a portal for connections over the first link, and forwards
+/// others to the far proxy.
 fn network(far: SocketAddr, portal: Portal) -> SocketAddr {
     server("127.0.0.1:0", move |mut stream| {
         if stream.peer_addr().is_ok_and(|peer| peer.ip() == IpAddr::from(FIRST)) {
@@ -31,15 +32,17 @@ fn network(far: SocketAddr, portal: Portal) -> SocketAddr {
                 Portal::IsSilent => {}
                 Portal::Closes => return,
                 Portal::Resets => {
-                    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+                    socket2::SockRef::from(&stream)
+                        .set_linger(Some(Duration::ZERO))
+                        .expect("TCP has the option");
                     return;
                 }
             }
-            // Waits until the client closes.
+            // Waits until the client closes the connection.
             drop(std::io::copy(&mut stream, &mut std::io::sink()));
             return;
         }
-        let far = TcpStream::connect(far).expect("it listens");
+        let far = TcpStream::connect(far).expect("the server listens");
         let (mut up, mut to_far) = (stream.try_clone().expect("a copy"), far.try_clone().expect("a copy"));
         std::thread::spawn(move || {
             drop(std::io::copy(&mut up, &mut to_far));
@@ -90,11 +93,11 @@ fn greeting_alone_is_not_logged() {
     );
     let stream = connect(far.address());
     assert_eq!(exchange(&stream, &[5, 1, 0x82]), [5, 0x82]);
-    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has the option");
     drop(stream);
     let stream = connect(far.address());
     stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
-    (&stream).write_all(&[9, 9]).expect("it reads");
+    (&stream).write_all(&[9, 9]).expect("the peer reads");
     drop((&stream).read(&mut [0]));
     let line = far.line("127.0.0.1: ");
     assert!(line.contains("not a version of SOCKS"), "{line}");

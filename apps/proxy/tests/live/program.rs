@@ -1,4 +1,4 @@
-//! The program `anabranch-proxy`, started for a test.
+//! Starts the program `anabranch-proxy` for a test.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -10,12 +10,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Maximum time to wait for an event on a busy machine.
+/// Maximum time to wait for an event, with a reserve for a busy machine.
 pub const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch-proxy");
 
-/// A configuration file, removed when it is dropped.
+/// A configuration file. Dropping this value removes the file.
 pub struct Config(PathBuf);
 
 impl Config {
@@ -25,11 +25,11 @@ impl Config {
         let path = std::env::temp_dir().join(format!("anabranch-proxy-{}-{number}.toml", std::process::id()));
         std::fs::write(&path, text).expect("the folder for temporary files takes one");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(&path, mode).expect("it is ours");
+        std::fs::set_permissions(&path, mode).expect("the test created it");
         Self(path)
     }
 
-    /// Arguments of the program for this file.
+    /// Returns the arguments that make the program run this command with this file.
     pub fn arguments(&self, command: &str) -> Vec<String> {
         vec![command.to_owned(), "--config".to_owned(), self.0.display().to_string()]
     }
@@ -45,18 +45,18 @@ impl Drop for Config {
 pub struct Program {
     child: Child,
     lines: Receiver<String>,
-    /// Listening addresses, in order.
+    /// Listening addresses, in the order of the log.
     pub addresses: Vec<SocketAddr>,
     config: Config,
 }
 
 impl Program {
-    /// Starts the program and waits for the given number of listeners.
+    /// Starts the program and waits until this number of listeners is open.
     pub fn start(command: &str, config: &str, listeners: usize) -> Self {
         Self::start_by(Command::new(PROGRAM), command, config, listeners)
     }
 
-    /// Starts the program with this limit of descriptors.
+    /// Starts the program with this limit of open file descriptors.
     pub fn start_with_descriptors(max_descriptors: u32, command: &str, config: &str) -> Self {
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -n {max_descriptors}; exec {PROGRAM} \"$@\""), "sh"]);
@@ -70,7 +70,7 @@ impl Program {
         Self::start_by(ip, command, config, 1)
     }
 
-    /// Starts the program in a network namespace and waits for no listener.
+    /// Starts the program in a network namespace. It has no listener to wait for.
     pub fn start_silent_in(namespace: &str, command: &str, config: &str) -> Self {
         let mut ip = Command::new("ip");
         ip.args(["netns", "exec", namespace, PROGRAM]);
@@ -79,9 +79,12 @@ impl Program {
 
     fn start_by(mut program: Command, command: &str, config: &str, listeners: usize) -> Self {
         let config = Config::new(config);
-        let mut child =
-            program.args(config.arguments(command)).stderr(Stdio::piped()).spawn().expect("it can be run");
-        let stderr = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut child = program
+            .args(config.arguments(command))
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program can be run");
+        let stderr = BufReader::new(child.stderr.take().expect("the stream is a pipe"));
         let (sender, lines) = channel();
         std::thread::spawn(move || {
             stderr.lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
@@ -95,10 +98,11 @@ impl Program {
         started
     }
 
-    /// Runs the program with an invalid file; returns exit status and standard error.
+    /// Runs the program with an invalid configuration; returns exit status and standard error.
     pub fn config_error(command: &str, config: &str) -> (Option<i32>, String) {
         let config = Config::new(config);
-        let output = Command::new(PROGRAM).args(config.arguments(command)).output().expect("it can be run");
+        let output =
+            Command::new(PROGRAM).args(config.arguments(command)).output().expect("the program can be run");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
@@ -115,30 +119,31 @@ impl Program {
         }
     }
 
-    /// First listening address.
+    /// Returns the first listening address.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
     /// Replaces the text of the configuration file.
     pub fn change_config(&self, text: &str) {
-        std::fs::write(&self.config.0, text).expect("it is ours");
+        std::fs::write(&self.config.0, text).expect("the test created it");
     }
 
     /// Sends a signal to the program.
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(&self.child);
-        kill_process(pid, signal).expect("it runs");
+        kill_process(pid, signal).expect("the program runs");
     }
 
     /// Waits for the end of the program.
     pub fn wait(&mut self) -> ExitStatus {
-        self.child.wait().expect("it is our child")
+        self.child.wait().expect("the process is a child")
     }
 
-    /// Resident memory, bytes.
+    /// Returns the resident memory, bytes.
     pub fn resident(&self) -> u64 {
-        let statm = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("it runs");
+        let statm =
+            std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).expect("the program runs");
         let pages: u64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");
         pages * 4096
     }
@@ -153,7 +158,7 @@ impl Drop for Program {
 /// Starts a server that runs `serve` in a thread for each connection.
 pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind(address).expect("loopback has a free port");
-    let address = listener.local_addr().expect("it is bound");
+    let address = listener.local_addr().expect("the socket is bound");
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let (stream, serve) = (stream.expect("a connection"), serve.clone());
@@ -165,7 +170,7 @@ pub fn server(address: &str, serve: impl Fn(TcpStream) + Clone + Send + 'static)
     address
 }
 
-/// Starts an echo server for all connections.
+/// Starts an echo server on a listener.
 pub fn echo_on(listener: TcpListener) {
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
@@ -174,7 +179,7 @@ pub fn echo_on(listener: TcpListener) {
     });
 }
 
-/// Starts an echo server that closes when the client has closed.
+/// Starts an echo server on an address; it closes each connection when the client has closed.
 pub fn echo(address: &str) -> SocketAddr {
     server(address, send_back)
 }
@@ -185,7 +190,7 @@ pub fn send_back(mut stream: TcpStream) {
     drop(std::io::copy(&mut from, &mut stream));
 }
 
-/// A client closes first, and still receives the answer that the server sends afterwards.
+/// Asserts that a client that closes first still receives the answer that the server sends afterwards.
 pub fn end_first(through: impl Fn(SocketAddr) -> TcpStream) {
     let last_words = server("127.0.0.1:0", |mut stream| {
         let mut all = Vec::new();
@@ -193,32 +198,32 @@ pub fn end_first(through: impl Fn(SocketAddr) -> TcpStream) {
         stream.write_all(&all).expect("the client still reads");
     });
     let stream = through(last_words);
-    (&stream).write_all(b"and now?").expect("it reads");
-    stream.shutdown(Shutdown::Write).expect("it is connected");
+    (&stream).write_all(b"and now?").expect("the peer reads");
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
     let mut answer = String::new();
     (&stream).read_to_string(&mut answer).expect("the server ends");
     assert_eq!(answer, "and now?");
 }
 
-/// Urgent data stay in the stream, in both directions (RFC 6093).
+/// Asserts that urgent data stay in the stream, in both directions (RFC 6093).
 pub fn keep_urgent_bytes(through: impl Fn(SocketAddr) -> TcpStream) {
     let target = server("127.0.0.1:0", |mut stream| {
-        socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+        socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has the option");
         let mut all = Vec::new();
         stream.read_to_end(&mut all).expect("the client ends");
         write_urgently(&stream);
         stream.write_all(&all).expect("the client reads");
     });
     let stream = through(target);
-    socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+    socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has the option");
     write_urgently(&stream);
-    stream.shutdown(Shutdown::Write).expect("it is connected");
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
     let mut answer = String::new();
     (&stream).read_to_string(&mut answer).expect("the server ends");
     assert_eq!(answer, "abc!defabc!def");
 }
 
-/// Writes three bytes, an urgent one, and three more.
+/// Writes three bytes, an urgent byte, and three more.
 pub fn write_urgently(stream: &TcpStream) {
     let socket = socket2::SockRef::from(stream);
     for (bytes, is_urgent) in [(&b"abc"[..], false), (b"!", true), (b"def", false)] {
@@ -238,14 +243,14 @@ pub fn send_endlessly(stream: TcpStream) -> JoinHandle<(ErrorKind, Result<usize,
         std::thread::scope(|scope| {
             let wrote = scope.spawn(write);
             let read = (&stream).read_to_end(&mut Vec::new()).map_err(|error| error.kind());
-            (wrote.join().expect("it writes"), read)
+            (wrote.join().expect("the thread does not panic"), read)
         })
     })
 }
 
-/// Connects, with timeouts for reading and writing.
+/// Connects, and sets timeouts for reading and writing.
 pub fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("it listens");
+    let stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
     stream.set_write_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
     stream
@@ -253,8 +258,8 @@ pub fn connect(address: SocketAddr) -> TcpStream {
 
 /// Writes bytes to a stream and reads `N` bytes.
 pub fn exchange<const N: usize>(mut stream: &TcpStream, bytes: &[u8]) -> [u8; N] {
-    stream.write_all(bytes).expect("it reads");
+    stream.write_all(bytes).expect("the peer reads");
     let mut answer = [0; N];
-    stream.read_exact(&mut answer).expect("it answers");
+    stream.read_exact(&mut answer).expect("the peer answers");
     answer
 }

@@ -1,4 +1,4 @@
-//! Name servers that do not answer all queries.
+//! Look-ups with name servers that do not answer all queries.
 
 use super::program::{Program, echo_on};
 use super::socks::{answered_over, request_by_name};
@@ -20,25 +20,26 @@ impl Network {
     fn new(purpose: &str, answered: u16) -> Self {
         let named = Named::new(format!("anabranch-{purpose}-{}", std::process::id()));
         let folder = Self::folder(&named);
-        std::fs::create_dir_all(&folder).expect("root may");
-        std::fs::write(format!("{folder}/resolv.conf"), "nameserver 127.0.0.1\n").expect("root may");
+        std::fs::create_dir_all(&folder).expect("root may write in /etc");
+        std::fs::write(format!("{folder}/resolv.conf"), "nameserver 127.0.0.1\n")
+            .expect("root may write in /etc");
         let up = Command::new("ip").args(["-n", named.name(), "link", "set", "lo", "up"]).status();
-        assert!(up.expect("it can be run").success());
+        assert!(up.expect("the program can be run").success());
         let network = Self { named };
         let socket = network.enter(|| UdpSocket::bind("127.0.0.1:53"));
         std::thread::spawn(move || serve(&socket, answered));
         network
     }
 
-    /// Folder whose files `ip netns exec` mounts in /etc.
+    /// Returns the folder whose files `ip netns exec` mounts over those in `/etc`.
     fn folder(named: &Named) -> String {
         format!("/etc/netns/{}", named.name())
     }
 
     fn enter<T: Send + 'static>(&self, open: impl FnOnce() -> std::io::Result<T> + Send) -> T {
-        let namespace =
-            Namespace::open(format!("/run/netns/{}", self.named.name()).as_ref()).expect("it was made");
-        namespace.run(open).expect("it can be done there")
+        let namespace = Namespace::open(format!("/run/netns/{}", self.named.name()).as_ref())
+            .expect("the namespace exists");
+        namespace.run(open).expect("the operation succeeds in the namespace")
     }
 }
 
@@ -80,7 +81,7 @@ fn unanswered_family_does_not_hide_the_other() {
         let network = Network::new(purpose, answered);
         echo_on(network.enter(move || TcpListener::bind(target)));
         let config = "[socks]\nlisten = [\"127.0.0.1:1080\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
-        // Waiting for the other family would exceed the timeout.
+        // If the proxy waited for the other family, it would exceed this timeout.
         let limits = "[limits]\nconnect_timeout = \"4 s\"\n";
         let proxy = Program::start_in(network.named.name(), "socks", &format!("{config}{limits}"));
         let address: SocketAddr = proxy.address();

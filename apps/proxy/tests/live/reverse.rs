@@ -1,4 +1,4 @@
-//! Reverse proxies, from the view of clients and servers.
+//! Reverse proxies. The tests observe clients and servers.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, exchange, keep_urgent_bytes, server};
 use std::io::{ErrorKind, Read, Write};
@@ -21,12 +21,12 @@ fn servers_get_the_address_of_the_client() {
         let program =
             Program::start("reverse", &config(&[tells], &format!("proxy_protocol = \"{version}\"")), 2);
         let stream = connect(program.addresses[listener]);
-        let [client, proxy] =
-            [stream.local_addr(), stream.peer_addr()].map(|address| address.expect("it has one"));
-        (&stream).write_all(b"GET /").expect("it reads");
-        stream.shutdown(std::net::Shutdown::Write).expect("it is connected");
-        let mut told = Vec::new();
-        (&stream).read_to_end(&mut told).expect("the server ends");
+        let [client, proxy] = [stream.local_addr(), stream.peer_addr()]
+            .map(|address| address.expect("the socket has an address"));
+        (&stream).write_all(b"GET /").expect("the peer reads");
+        stream.shutdown(std::net::Shutdown::Write).expect("the stream is connected");
+        let mut receiver = Vec::new();
+        (&stream).read_to_end(&mut receiver).expect("the server ends");
         let expected = if version == "v1" {
             format!("PROXY TCP4 127.0.0.1 127.0.0.1 {} {}\r\nGET /", client.port(), proxy.port()).into_bytes()
         } else {
@@ -34,7 +34,7 @@ fn servers_get_the_address_of_the_client() {
             let ports = [client.port().to_be_bytes(), proxy.port().to_be_bytes()].concat();
             [b"\r\n\r\n\0\r\nQUIT\n\x21\x21\0\x24", &loopback[..], &loopback, &ports, b"GET /"].concat()
         };
-        assert_eq!(told, expected);
+        assert_eq!(receiver, expected);
     }
 }
 
@@ -49,15 +49,15 @@ fn reverse_keeps_urgent_bytes() {
 #[test]
 fn health_checks_send_a_local_header() {
     for (version, header) in [("v1", &b"PROXY UNKNOWN\r\n"[..]), ("v2", b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0")] {
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let checked = server("127.0.0.1:0", move |mut stream| {
             let mut all = Vec::new();
-            stream.read_to_end(&mut all).expect("it ends");
-            tell.send(all).expect("the test waits");
+            stream.read_to_end(&mut all).expect("the stream ends");
+            sender.send(all).expect("the test still receives");
         });
         let more = format!("proxy_protocol = \"{version}\"\nhealth_interval = \"100 ms\"");
         let _proxy = Program::start("reverse", &config(&[checked], &more), 2);
-        assert_eq!(told.recv_timeout(EVENT_TIMEOUT).expect("a check"), header);
+        assert_eq!(receiver.recv_timeout(EVENT_TIMEOUT).expect("a check"), header);
     }
 }
 

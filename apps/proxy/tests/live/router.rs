@@ -1,4 +1,4 @@
-//! A router: connections of the hosts behind it, and the state of its machine after it stops.
+//! A router: connections of the hosts behind it, and the network settings of its machine after it stops.
 
 use super::lan::{BESIDE, FAR, HOST, Lan, NAMED, NEEDS, SERVER, config, succeed};
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program, send_endlessly, write_urgently};
@@ -12,35 +12,35 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Addresses of the far proxy on its machine. Servers on this machine have the same addresses.
+/// Result of [`observed_source`] if the server sees an address of the proxy's machine instead of the host's.
 const BY_PROXY: &str = "by the proxy";
 
 fn at(address: &str, port: u16) -> SocketAddr {
     SocketAddr::new(address.parse().expect("an address"), port)
 }
 
-/// Sends received bytes back, and closes when the client has closed.
+/// Sends received bytes back; closes when the client has closed.
 fn echo(mut stream: TcpStream) {
     let mut from = stream.try_clone().expect("a copy");
     drop(std::io::copy(&mut from, &mut stream));
 }
 
-/// Source address of the host's connection as a server sees it.
+/// Connects from the host to a server; returns the client's address as the server sees it, or [`BY_PROXY`].
 fn observed_source(lan: &Lan, server: SocketAddr) -> String {
     let mut line = String::new();
     let stream = lan.connect("host", server).expect("the server answers");
-    BufReader::new(stream).read_line(&mut line).expect("the server says it");
+    BufReader::new(stream).read_line(&mut line).expect("the server sends the address of its client");
     let from = line.trim();
     if HOST.contains(&from) { from.to_owned() } else { BY_PROXY.to_owned() }
 }
 
-/// Error of connecting, or of reading from the connection without sending data.
+/// Connects and reads without sending data; returns the error, if there is one.
 fn end_of(lan: &Lan, from: &str, to: SocketAddr) -> Option<ErrorKind> {
     let ended = lan.connect(from, to).and_then(|mut stream| stream.read(&mut [0]));
     ended.err().map(|error| error.kind())
 }
 
-/// True if a server answers an ICMP echo request of the host (RFC 792, RFC 4443 §4.1).
+/// True if a server answers the host's ICMP echo request (RFC 792, RFC 4443 §4.1).
 fn is_pinged(lan: &Lan, server: &str) -> bool {
     let to = at(server, 0);
     // An IPv4 raw socket also returns the IP header. An IPv6 raw socket returns no header, and the kernel computes the
@@ -55,7 +55,7 @@ fn is_pinged(lan: &Lan, server: &str) -> bool {
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout can be set");
     socket.send_to(&message, &to.into()).expect("there is a route");
     let mut packet = [0; 64];
-    // The IPv6 socket also receives neighbour discovery messages.
+    // The IPv6 socket also receives messages of neighbour discovery.
     while let Ok(len) = socket.read(&mut packet) {
         let message = packet.get(header..len).unwrap_or_default();
         if message.first() == Some(&reply) && message.get(4..8) == Some(&[0x12, 0x34, 0, 1]) {
@@ -90,11 +90,11 @@ fn router_relays_hosts_except_for_bypass() {
     ] {
         assert_eq!(observed_source(&lan, server), from, "{server}");
     }
-    // Hosts can connect to the far proxy directly.
-    let mut stream = lan.connect("host", FAR.parse().expect("an address")).expect("it listens");
-    stream.write_all(&[5, 1, 0]).expect("it reads");
-    stream.read_exact(&mut [0; 2]).expect("it answers");
-    // A direct connection to the router's port has no target.
+    // Hosts can connect to the far proxy directly, since its address is bypassed.
+    let mut stream = lan.connect("host", FAR.parse().expect("an address")).expect("the server listens");
+    stream.write_all(&[5, 1, 0]).expect("the peer reads");
+    stream.read_exact(&mut [0; 2]).expect("the peer answers");
+    // A connection to the router's port that was not intercepted has no target.
     assert_eq!(end_of(&lan, "router", at("127.0.0.1", 1081)), Some(ErrorKind::ConnectionReset));
     router.line("connected directly to the port of intercepted connections");
     check_findings(&lan, router);
@@ -114,20 +114,20 @@ fn hosts_are_relayed_through_a_converter() {
     for server in [at(SERVER[0], 80), at(SERVER[1], 81)] {
         assert_eq!(observed_source(&lan, server), BY_PROXY, "{server}");
     }
-    // The first data of host and server arrive completely, and either end may close first.
+    // All data of host and server arrive, including the first, and either end may close first.
     let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
-    let said = vec![7; 1 << 20];
+    let report = vec![7; 1 << 20];
     let mut from = stream.try_clone().expect("a copy");
     let writing = std::thread::spawn(move || {
-        from.write_all(&said).expect("the server reads");
-        from.shutdown(Shutdown::Write).expect("it is connected");
+        from.write_all(&report).expect("the server reads");
+        from.shutdown(Shutdown::Write).expect("the stream is connected");
     });
     let mut heard = Vec::new();
     stream.read_to_end(&mut heard).expect("the server ends");
     writing.join().expect("all is written");
     let line = heard.iter().position(|&byte| byte == b'\n').expect("a line") + 1;
     assert!(heard.len() - line == 1 << 20 && heard[line..].iter().all(|&byte| byte == 7));
-    // A server that refuses, and a converter that was stopped.
+    // First the server refuses the connection, then the converter has been stopped.
     assert_eq!(end_of(&lan, "host", at(SERVER[0], 9)), Some(ErrorKind::ConnectionReset));
     router.line("reports: ");
     far.signal(Signal::KILL);
@@ -135,7 +135,8 @@ fn hosts_are_relayed_through_a_converter() {
     assert_eq!(end_of(&lan, "host", at(SERVER[0], 80)), Some(ErrorKind::ConnectionReset));
 }
 
-/// Findings of `check` with a router, after another program has removed its rules, and without a router.
+/// Asserts the findings of `check` while the router runs, after another program has removed its rules, and without a
+/// router.
 fn check_findings(lan: &Lan, mut router: Program) {
     let config = Config::new(&config(""));
     let check = || {
@@ -143,28 +144,28 @@ fn check_findings(lan: &Lan, mut router: Program) {
         let output = lan.run("router", &words.iter().map(String::as_str).collect::<Vec<_>>());
         String::from_utf8_lossy(&output.stdout).into_owned()
     };
-    let said = check();
+    let report = check();
     assert!(
-        said.contains("yes  a router runs on this machine\nyes  the nftables table anabranch-router"),
-        "{said}"
+        report.contains("yes  a router runs on this machine\nyes  the nftables table anabranch-router"),
+        "{report}"
     );
-    // The LAN interface is not an uplink, so it needs no endpoint.
-    assert!(said.contains("the only uplink is up0") && !said.contains("192.168.7.1"), "{said}");
+    // The LAN interface is not an uplink, so there is no finding about an endpoint for it.
+    assert!(report.contains("the only uplink is up0") && !report.contains("192.168.7.1"), "{report}");
     succeed(router_command(lan, &["nft", "flush", "ruleset"]));
     router.line("has removed or changed the nftables table anabranch-router; restored");
-    assert_eq!(check(), said);
+    assert_eq!(check(), report);
     router.signal(Signal::TERM);
     assert!(router.wait().success());
-    let said = check();
+    let report = check();
     assert!(
-        said.contains("no   no router runs on this machine")
-            && said.contains("rules and routes are not installed"),
-        "{said}"
+        report.contains("no   no router runs on this machine")
+            && report.contains("rules and routes are not installed"),
+        "{report}"
     );
 }
 
-/// Other programs remove rules, routes and tables, or a firewall drops intercepted packets. The router stays usable in
-/// each case, and no connection hangs for long.
+/// Other programs remove rules, routes and tables, or a firewall drops intercepted packets. In each case connections of
+/// hosts keep working, and none hangs for long.
 #[test]
 fn router_survives_changes_by_other_programs() {
     if !machine_has(&NEEDS) {
@@ -195,7 +196,7 @@ fn router_survives_changes_by_other_programs() {
         router.line("restored");
         is_served();
     }
-    // A firewall drops intercepted packets: connections bypass the proxy until it accepts them.
+    // While a firewall drops intercepted packets, connections bypass the proxy.
     let firewall = "table inet fw { chain input { type filter hook input priority filter; policy drop; \
                     ct state established,related accept; iifname \"lo\" accept; meta l4proto ipv6-icmp accept; }; }";
     succeed(router_command(&lan, &["nft", firewall]));
@@ -214,7 +215,7 @@ fn router_keeps_urgent_bytes() {
     }
     let lan = Lan::new("urgent");
     lan.server("0.0.0.0:80", |mut stream| {
-        socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+        socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has the option");
         let mut all = Vec::new();
         stream.read_to_end(&mut all).expect("the client ends");
         write_urgently(&stream);
@@ -222,10 +223,10 @@ fn router_keeps_urgent_bytes() {
     });
     let _far = lan.proxy();
     let _router = lan.router("");
-    let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("it answers");
-    socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has it");
+    let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the peer answers");
+    socket2::SockRef::from(&stream).set_out_of_band_inline(true).expect("TCP has the option");
     write_urgently(&stream);
-    stream.shutdown(Shutdown::Write).expect("it is connected");
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("the server ends");
     assert!(answer.ends_with("\nabc!defabc!def"), "{answer}");
@@ -260,10 +261,10 @@ fn hosts_are_reset_without_the_proxy() {
         let begin = Instant::now();
         assert_eq!(end_of(&lan, "host", server), Some(ErrorKind::ConnectionReset));
         assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
-        // The router's own connections are not intercepted.
+        // The router does not intercept connections of the machine on which it runs.
         let mut line = String::new();
         let own = lan.connect("router", server).expect("the server listens");
-        BufReader::new(own).read_line(&mut line).expect("it says who came");
+        BufReader::new(own).read_line(&mut line).expect("the server sends the address of its client");
         assert!(["198.18.0.1", "fd18::1"].contains(&line.trim()), "{line}");
     }
 }
@@ -275,43 +276,46 @@ fn streams_follow_close_and_reset_of_their_ends() {
     }
     let lan = Lan::new("streams");
     let _far = lan.proxy();
-    // The server reads to the end of the stream and then answers.
+    // The server reads the stream to its end and then answers.
     lan.server("0.0.0.0:80", |mut stream| {
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {
             stream.write_all(&all).expect("the client reads");
         }
     });
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     lan.server("0.0.0.0:81", move |mut stream| {
         let ended = stream.read(&mut [0]).map_err(|error| error.kind());
-        tell.send(ended).expect("the test waits");
+        sender.send(ended).expect("the test still receives");
     });
     lan.server("0.0.0.0:82", |stream| {
-        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has the option");
     });
     let _router = lan.router("");
     let content: Vec<u8> = (0..3_000_000).map(|at: u32| (at % 251) as u8).collect();
     let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
     stream.write_all(&content).expect("it is read");
-    stream.shutdown(Shutdown::Write).expect("it is connected");
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
     let (mut reader, mut line, mut all) = (BufReader::new(stream), String::new(), Vec::new());
-    reader.read_line(&mut line).expect("the server says who came");
+    reader.read_line(&mut line).expect("the server sends the address of its client");
     reader.read_to_end(&mut all).expect("the server ends");
     assert!(all == content, "{} bytes", all.len());
 
     let stream = lan.connect("host", at(SERVER[0], 81)).expect("the router answers");
-    BufReader::new(&stream).read_line(&mut line).expect("the server says who came");
-    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has it");
+    BufReader::new(&stream).read_line(&mut line).expect("the server sends the address of its client");
+    socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("TCP has the option");
     drop(stream);
-    assert_eq!(told.recv_timeout(EVENT_TIMEOUT).expect("it ends"), Err(ErrorKind::ConnectionReset));
+    assert_eq!(
+        receiver.recv_timeout(EVENT_TIMEOUT).expect("the stream ends"),
+        Err(ErrorKind::ConnectionReset)
+    );
 
     let stream = lan.connect("host", at(SERVER[0], 82)).expect("the router answers");
     let ended = BufReader::new(stream).read_to_end(&mut all).map_err(|error| error.kind());
     assert_eq!(ended, Err(ErrorKind::ConnectionReset));
 }
 
-/// A host may reuse a port immediately after its connection, while the router is still in TIME-WAIT for it.
+/// A host may reuse a port immediately after its connection has ended, while the router's end is still in TIME-WAIT.
 #[test]
 fn reused_port_opens_a_new_connection() {
     if !machine_has(&NEEDS) {
@@ -321,7 +325,8 @@ fn reused_port_opens_a_new_connection() {
     let _far = lan.proxy();
     lan.server("0.0.0.0:80", drop);
     let _router = lan.router("");
-    // A late packet of the old connection would be answered for it; only Linux recovers from this within milliseconds.
+    // A router that took a packet for one of the old connection would answer it with a reset. Only Linux recovers from
+    // this within milliseconds, so the test counts resets.
     let resets = || {
         let snmp = lan.run("host", &["cat", "/proc/net/snmp"]);
         let text = String::from_utf8_lossy(&snmp.stdout).into_owned();
@@ -339,7 +344,7 @@ fn reused_port_opens_a_new_connection() {
             TcpStream::from(socket).read_to_string(&mut all)?;
             Ok(all)
         };
-        assert!(!lan.namespace("host").run(connect).expect("it is connected").is_empty());
+        assert!(!lan.namespace("host").run(connect).expect("the stream is connected").is_empty());
         // Waits until the kernel of the host has closed the connection.
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -356,7 +361,9 @@ fn killed_far_proxy_resets_both_ends() {
     lan.server("0.0.0.0:80", echo);
     let _router = lan.router("");
     let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
-    BufReader::new(&stream).read_line(&mut String::new()).expect("the server says who came");
+    BufReader::new(&stream)
+        .read_line(&mut String::new())
+        .expect("the server sends the address of its client");
     far.signal(Signal::KILL);
     far.wait();
     let begin = Instant::now();
@@ -377,17 +384,25 @@ fn router_cleans_up_after_open_connections() {
     let before = lan.state();
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let older = lan.connect("host", at(SERVER[0], 80)).expect("the server listens");
-        BufReader::new(&older).read_line(&mut String::new()).expect("the server says who came");
+        BufReader::new(&older)
+            .read_line(&mut String::new())
+            .expect("the server sends the address of its client");
         let mut router = lan.router("");
         assert_ne!(lan.state(), before);
         assert_eq!(&super::program::exchange::<5>(&older, b"still"), b"still");
         // Open connections may still run.
         let carried = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
-        BufReader::new(&carried).read_line(&mut String::new()).expect("the server says who came");
+        BufReader::new(&carried)
+            .read_line(&mut String::new())
+            .expect("the server sends the address of its client");
         router.signal(signal);
         router.line("1 open connections may run until drain_timeout");
         assert_eq!(&super::program::exchange::<5>(&carried, b"still"), b"still");
-        assert_eq!(observed_source(&lan, at(SERVER[0], 80)), HOST[0], "new ones go on without it");
+        assert_eq!(
+            observed_source(&lan, at(SERVER[0], 80)),
+            HOST[0],
+            "new connections bypass the stopping router"
+        );
         drop(carried);
         assert!(router.wait().success());
         assert_eq!(lan.state(), before);
@@ -395,14 +410,14 @@ fn router_cleans_up_after_open_connections() {
     }
 }
 
-/// Files that `ip netns exec` mounts over those in `/etc`.
+/// Folder with files that `ip netns exec` mounts over those in `/etc`.
 struct Etc(std::path::PathBuf);
 
 impl Etc {
     fn new(lan: &Lan, file: &str, text: &str) -> Self {
         let folder = std::path::Path::new("/etc/netns").join(lan.name("router"));
-        std::fs::create_dir_all(&folder).expect("root may");
-        std::fs::write(folder.join(file), text).expect("root may");
+        std::fs::create_dir_all(&folder).expect("root may write in /etc");
+        std::fs::write(folder.join(file), text).expect("root may write in /etc");
         Self(folder)
     }
 }
@@ -452,7 +467,7 @@ fn router_restarts_after_fifty_kills_under_load() {
         router.signal(Signal::KILL);
         router.wait();
         for stream in streams {
-            let (wrote, read) = stream.join().expect("it ends");
+            let (wrote, read) = stream.join().expect("the stream ends");
             // The kernel reports a reset once, to one of the two hosts.
             let reset = ErrorKind::ConnectionReset;
             assert!(wrote == reset || read == Err(reset), "{wrote:?}, {read:?}");
@@ -488,14 +503,15 @@ fn router_prints_installed_rules() {
     let printed = succeed(router_command(&lan, &words.iter().map(String::as_str).collect::<Vec<_>>()));
     shell(&lan, &printed);
     assert_eq!(lan.state(), installed);
-    // After a manual installation, the router is started with `install = false`.
+    // The rules have been installed by hand, so the router is started with `install = false`.
     let by_hand = super::lan::config(bypass).replace("[router]\n", "[router]\ninstall = false\n");
     let mut router = Program::start_in(lan.name("router"), "router", &by_hand);
     assert_eq!(observed_source(&lan, at(SERVER[0], 80)), BY_PROXY);
     router.signal(Signal::TERM);
     assert!(router.wait().success());
     assert_eq!(lan.state(), installed);
-    let undo: Vec<_> = printed.split("# to undo it:\n").nth(1).expect("it is there").lines().collect();
+    let undo: Vec<_> =
+        printed.split("# to revert these commands:\n").nth(1).expect("it is there").lines().collect();
     shell(&lan, &undo.iter().map(|line| line.trim_start_matches("# ")).collect::<Vec<_>>().join("\n"));
     assert_eq!(lan.state(), before);
 }
@@ -504,8 +520,8 @@ fn router_prints_installed_rules() {
 fn shell(lan: &Lan, script: &str) {
     let mut sh = router_command(lan, &["sh", "-e"]);
     let mut sh = sh.stdin(Stdio::piped()).spawn().expect("sh can be run");
-    sh.stdin.take().expect("it is piped").write_all(script.as_bytes()).expect("it reads");
-    assert!(sh.wait().expect("it is our child").success(), "{script}");
+    sh.stdin.take().expect("the stream is a pipe").write_all(script.as_bytes()).expect("the peer reads");
+    assert!(sh.wait().expect("the process is a child").success(), "{script}");
 }
 
 #[test]
@@ -514,10 +530,10 @@ fn conflict_is_reported_and_nothing_is_installed() {
         return;
     }
     let lan = Lan::new("refuses");
-    let refused = |before: &[&str], said: &str| {
+    let refused = |before: &[&str], report: &str| {
         let state = lan.state();
         let (status, config_error) = lan.config_error(before, &config(""));
-        assert!(status == Some(1) && config_error.contains(said), "{said}: {config_error}");
+        assert!(status == Some(1) && config_error.contains(report), "{report}: {config_error}");
         assert_eq!(lan.state(), state);
     };
     lan.ip("router", "rule add fwmark 0x8000000/0xf000000 lookup 77");
@@ -547,7 +563,7 @@ fn conflict_is_reported_and_nothing_is_installed() {
     refused(&[], "another router already runs in this network namespace");
 }
 
-/// A folder with the programs that the router needs, with or without `nft`.
+/// A folder with the programs that the router runs, with or without `nft`.
 struct Programs(std::path::PathBuf);
 
 impl Programs {
@@ -569,7 +585,7 @@ impl Programs {
         let path = self.0.join("nft");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("the folder is ours");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).expect("it is ours");
+        std::fs::set_permissions(&path, mode).expect("the test created it");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A router with two links of 20 and 10 Mbit/s, and a host behind it that uses plain TCP.
+//! A router with two links of 20 and 10 Mbit/s, and a host behind it that supports only TCP.
 
 use super::lan::succeed;
 use super::links::{Bed, Counted, NEEDS, USER, count, kill};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// The host behind the router; the router is the client of the other tests.
+/// The host behind the router. The router runs in the namespace `client` of [`Bed`].
 pub struct Host {
     named: Named,
 }
@@ -47,7 +47,7 @@ pub fn router(bed: &Bed, protocol: &str) -> Program {
         "[router.via]\nproxy = \"{}:1080\"\nprotocol = \"{protocol}\"\nuser = {USER}\nfrom = [\"wlan\", \"mobile\"]\n",
         bed.address("proxy", 0)
     );
-    // The servers of this test network have private addresses.
+    // By default, private networks are bypassed, but the servers of this test have private addresses.
     let config = format!("[router]\ninterfaces = [\"lan0\"]\nbypass = {{ networks = [] }}\n{via}");
     let router = bed.start("client", "router", &config);
     router.line("router: intercepting TCP connections");
@@ -99,10 +99,12 @@ fn host_uses_both_links_through_a_converter() {
     }
 }
 
-/// Rate that the faster link alone cannot reach, bits per second. Measured rates are in docs/lab-notes/proxies.md.
+/// A rate that the faster link could not reach without the other, bits per second. Measured rates are in
+/// docs/lab-notes/proxies.md.
 const ENOUGH: f64 = 20e6;
 
-/// Repeats a measurement until it is high enough, and returns the highest: other load can only lower the result.
+/// Repeats a measurement up to `most` times until it exceeds [`ENOUGH`]; returns the highest result. Other load on the
+/// machine can only lower a result.
 fn at_best(most: usize, measure: impl Fn() -> f64) -> f64 {
     let mut best = 0.0_f64;
     for _ in 0..most {
@@ -118,7 +120,7 @@ const CURL: [&str; 4] = ["curl", "-sS", "--max-time", "20"];
 
 fn curl_down(host: &Host, url: &str) -> f64 {
     let mut curl = host.command(&[&CURL[..], &[url]].concat()).spawn().expect("curl can be run");
-    let rate = count(curl.stdout.take().expect("it is piped")).expect("a pipe").bits_per_second;
+    let rate = count(curl.stdout.take().expect("the stream is a pipe")).expect("a pipe").bits_per_second;
     kill(curl);
     rate
 }
@@ -126,26 +128,26 @@ fn curl_down(host: &Host, url: &str) -> f64 {
 fn curl_up(host: &Host, url: &str, uploads: &Receiver<Counted>) -> f64 {
     let put = [&CURL[..], &["--upload-file", "-", "-H", "Expect:", url]].concat();
     let mut curl = host.command(&put).spawn().expect("curl can be run");
-    let mut input = curl.stdin.take().expect("it is piped");
+    let mut input = curl.stdin.take().expect("the stream is a pipe");
     let send_endlessly = std::thread::spawn(move || while input.write_all(&[7; 1 << 14]).is_ok() {});
-    let rate = uploads.recv_timeout(EVENT_TIMEOUT).expect("it reads").bits_per_second;
+    let rate = uploads.recv_timeout(EVENT_TIMEOUT).expect("the peer reads").bits_per_second;
     kill(curl);
-    send_endlessly.join().expect("curl has gone");
+    send_endlessly.join().expect("the thread does not panic");
     rate
 }
 
-/// Goodput at the receiver of iperf3, bits per second, after the first two seconds.
+/// Measures the goodput at the receiver of iperf3 after the first two seconds; bits per second.
 fn iperf3(bed: &Bed, host: &Host, option: Option<&str>) -> f64 {
     let mut server = Command::new("ip");
     server.args(["netns", "exec", bed.hosts.name("server"), "iperf3", "--server", "--one-off"]);
     let mut server = server.stdout(Stdio::null()).spawn().expect("iperf3 can be run");
-    // Through a pipe, iperf3 prints nothing when it starts to listen.
+    // Waits, because iperf3 does not report on a pipe that it listens.
     std::thread::sleep(Duration::from_secs(1));
     let address = bed.address("server", 0);
     let mut client = vec!["iperf3", "--client", address, "--time", "8", "--omit", "2", "--json"];
     client.extend(option);
     let printed = succeed(host.command(&client));
-    server.wait().expect("it is our child");
+    server.wait().expect("the process is a child");
     let report: serde_json::Value = serde_json::from_str(&printed).expect("JSON");
     report["end"]["sum_received"]["bits_per_second"].as_f64().expect("a number")
 }

@@ -1,4 +1,4 @@
-//! SOCKS 5, from the view of clients.
+//! SOCKS 5. The tests act as clients and servers.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
 use rustix::process::Signal;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Setting that permits the tests' servers on loopback.
+/// A proxy's configuration that permits the tests' servers on loopback.
 pub const OPEN: &str = "[socks]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
 
 /// Encodes a CONNECT request.
@@ -24,7 +24,7 @@ pub fn request_by_name(name: &str, port: u16) -> Vec<u8> {
     [&[5, 1, 0, 3, name.len() as u8], name.as_bytes(), &port.to_be_bytes()].concat()
 }
 
-/// Reply of the proxy to a request.
+/// Sends a request to the proxy; returns the reply and the stream.
 pub fn answered(proxy: &Program, request: &[u8]) -> (u8, TcpStream) {
     answered_over(connect(proxy.address()), request)
 }
@@ -93,12 +93,12 @@ fn messages_and_first_data_may_come_in_one_flight() {
     assert_eq!(&answers[14..], b"first data");
     // Messages that arrive byte by byte have the same result.
     let stream = connect(proxy.address());
-    stream.set_nodelay(true).expect("TCP has it");
+    stream.set_nodelay(true).expect("TCP has the option");
     for byte in flight {
-        (&stream).write_all(&[byte]).expect("it reads");
+        (&stream).write_all(&[byte]).expect("the peer reads");
     }
     let mut again = [0; 24];
-    (&stream).read_exact(&mut again).expect("it answers");
+    (&stream).read_exact(&mut again).expect("the peer answers");
     assert_eq!((&again[..8], &again[14..]), (&answers[..8], &answers[14..]));
 }
 
@@ -107,14 +107,15 @@ fn wrong_login_is_refused_and_guessing_is_slow() {
     let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
     let proxy = Program::start("socks", &config, 1);
     assert_eq!(exchange(&connect(proxy.address()), &[5, 1, 0]), [5, 0xff]);
-    // This check precedes other log lines of its kind, because of the rate limit only the first is logged.
+    // This check comes before others that cause log lines of the same kind: the rate limit suppresses all but the first
+    // line.
     proxy.line("127.0.0.1: offers no accepted authentication method");
     let begin = Instant::now();
     for guess in [b"secreT", b"guess1", b"guess2"] {
         let stream = connect(proxy.address());
         assert_eq!(exchange(&stream, &[5, 1, 2]), [5, 2]);
         assert_eq!(exchange(&stream, &[b"\x01\x05alice\x06", &guess[..]].concat()), [1, 1]);
-        assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
+        assert_eq!((&stream).read(&mut [0]).expect("the stream ends"), 0);
     }
     assert!(begin.elapsed() >= Duration::from_millis(750), "{:?}", begin.elapsed());
     let stream = connect(proxy.address());
@@ -141,7 +142,7 @@ fn proxy_proves_its_password_to_upstream_proxy() {
     });
     let (reply, stream) = answered(&proxy, &request_by_name("localhost", speaks_first.port()));
     assert_eq!((reply, &exchange::<9>(&stream, b"quit")), (0, b"220 hello"));
-    // The client receives the upstream proxy's reply.
+    // The client receives the reply that the upstream proxy sent.
     assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
     let wrong = near("Secret");
     assert_eq!(answered(&wrong, &request(speaks_first)).0, 1);
@@ -177,11 +178,11 @@ fn failed_requests_are_answered() {
     assert_eq!(answered(&proxy, &request(SocketAddr::from(([127, 0, 0, 1], 1)))).0, 5);
     assert_eq!(answered(&proxy, &request_by_name("no-such-host.invalid", 80)).0, 4);
     let stream = connect(proxy.address());
-    (&stream).write_all(b"GET http://example.org/ HTTP/1.1\r\n\r\n").expect("it reads");
-    assert_eq!((&stream).read(&mut [0]).expect("it ends"), 0);
+    (&stream).write_all(b"GET http://example.org/ HTTP/1.1\r\n\r\n").expect("the peer reads");
+    assert_eq!((&stream).read(&mut [0]).expect("the stream ends"), 0);
 }
 
-/// Uplink probes and health checks open connections without sending a byte.
+/// Uplink probes and health checks open connections and send no byte.
 #[test]
 fn probe_without_bytes_is_not_logged() {
     let proxy = Program::start("socks", OPEN, 1);
@@ -189,16 +190,16 @@ fn probe_without_bytes_is_not_logged() {
         let stream = connect(proxy.address());
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("it is a socket");
     }
-    connect(proxy.address()).write_all(&[9, 9]).expect("it listens");
-    let said = proxy.line("127.0.0.1:");
-    assert!(said.contains("not a version of SOCKS"), "{said}");
+    connect(proxy.address()).write_all(&[9, 9]).expect("the server listens");
+    let message = proxy.line("127.0.0.1:");
+    assert!(message.contains("not a version of SOCKS"), "{message}");
 }
 
 #[test]
 fn silent_client_is_reset() {
     let proxy = Program::start("socks", &format!("{OPEN}[limits]\nhandshake_timeout = \"300 ms\""), 1);
     let stream = connect(proxy.address());
-    (&stream).write_all(&[5]).expect("it reads");
+    (&stream).write_all(&[5]).expect("the peer reads");
     let begin = Instant::now();
     assert_eq!((&stream).read(&mut [0]).expect_err("a reset").kind(), ErrorKind::ConnectionReset);
     assert!(begin.elapsed() < EVENT_TIMEOUT / 2);
@@ -207,37 +208,40 @@ fn silent_client_is_reset() {
 
 #[test]
 fn open_relay_does_not_start() {
-    let (status, said) = Program::config_error("socks", "[socks]\nlisten = [\"[::]:0\"]");
+    let (status, message) = Program::config_error("socks", "[socks]\nlisten = [\"[::]:0\"]");
     assert_eq!(status, Some(2));
-    assert!(said.contains(".toml:2: [::]:0 is open to everyone") && said.lines().count() == 1, "{said}");
-    let (status, said) = Program::config_error("socks", "");
+    assert!(
+        message.contains(".toml:2: [::]:0 is open to everyone") && message.lines().count() == 1,
+        "{message}"
+    );
+    let (status, message) = Program::config_error("socks", "");
     assert_eq!(status, Some(2));
-    assert!(said.contains("the table [socks] is missing"), "{said}");
+    assert!(message.contains("the table [socks] is missing"), "{message}");
 }
 
 #[test]
 fn either_end_may_end_first() {
     let proxy = Program::start("socks", OPEN, 1);
     end_first(|server| through(&proxy, server));
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let first_words = server("127.0.0.1:0", move |mut stream| {
-        stream.shutdown(Shutdown::Write).expect("it is connected");
+        stream.shutdown(Shutdown::Write).expect("the stream is connected");
         let mut all = Vec::new();
         stream.read_to_end(&mut all).expect("the client ends");
-        tell.send(all.len()).expect("the test waits");
+        sender.send(all.len()).expect("the test still receives");
     });
     let stream = through(&proxy, first_words);
     assert_eq!((&stream).read(&mut [0]).expect("the server has ended"), 0);
     (&stream).write_all(&vec![7; 100_000]).expect("the server still reads");
-    stream.shutdown(Shutdown::Write).expect("it is connected");
-    assert_eq!(told.recv_timeout(EVENT_TIMEOUT), Ok(100_000));
+    stream.shutdown(Shutdown::Write).expect("the stream is connected");
+    assert_eq!(receiver.recv_timeout(EVENT_TIMEOUT), Ok(100_000));
 }
 
 /// Waits until the socket with this port has closed and its peer has acknowledged the FIN (`FIN_WAIT2`).
 fn await_reset(port: u16) {
     let begin = Instant::now();
     let gone = || {
-        let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux has the file");
         table.lines().any(|line| {
             let mut words = line.split_whitespace().skip(1);
             let local = words.next().is_some_and(|local| local.ends_with(&format!(":{port:04X}")));
@@ -250,10 +254,10 @@ fn await_reset(port: u16) {
     }
 }
 
-/// Number of bytes that fits into the buffers of the kernel and the proxy.
+/// A number of bytes that fits into the buffers of the kernel and the proxy together.
 const HELD: usize = 300_000;
 
-/// A closed end answers further data with a reset, while its earlier bytes still wait in the proxy.
+/// An end that has closed answers further data with a reset, while its earlier bytes still wait in the proxy.
 #[test]
 fn data_of_a_closed_server_are_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
@@ -271,41 +275,43 @@ fn data_of_a_closed_server_are_delivered() {
 #[test]
 fn data_of_a_closed_client_are_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let (go_on, wait) = std::sync::mpsc::channel();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
     let target = server("127.0.0.1:0", move |mut stream| {
-        wait.lock().expect("no thread panics").recv().expect("the client goes");
+        wait.lock().expect("no thread panics").recv().expect("the client closes");
         stream.write_all(b"thanks").expect("the proxy reads");
         std::thread::sleep(Duration::from_millis(200));
         let mut all = Vec::new();
-        tell.send(stream.read_to_end(&mut all).map_err(|error| error.kind())).expect("the test waits");
+        sender
+            .send(stream.read_to_end(&mut all).map_err(|error| error.kind()))
+            .expect("the test still receives");
     });
     let stream = through(&proxy, target);
-    let port = stream.local_addr().expect("it has one").port();
+    let port = stream.local_addr().expect("the socket has an address").port();
     (&stream).write_all(&vec![7; HELD]).expect("there is room for it");
     drop(stream);
     await_reset(port);
     go_on.send(()).expect("the server waits");
-    assert_eq!(told.recv_timeout(EVENT_TIMEOUT), Ok(Ok(HELD)));
+    assert_eq!(receiver.recv_timeout(EVENT_TIMEOUT), Ok(Ok(HELD)));
 }
 
 #[test]
 fn slow_reader_uses_limited_memory() {
     let proxy = Program::start("socks", OPEN, 1);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let pours = server("127.0.0.1:0", move |mut stream| {
         stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout can be set");
         let (piece, mut written) = (vec![0; 1 << 20], 0);
         while let Ok(len @ 1..) = stream.write(&piece) {
             written += len;
         }
-        tell.send(written).expect("the test waits");
+        sender.send(written).expect("the test still receives");
     });
     let before = proxy.resident();
     let stream = through(&proxy, pours);
-    let written = told.recv_timeout(EVENT_TIMEOUT).expect("it stops");
-    // The send buffer of the server, two buffers of the proxy, and the receive buffer of the client.
+    let written = receiver.recv_timeout(EVENT_TIMEOUT).expect("the server stops writing");
+    // The bytes are in the send buffer of the server, two buffers of the proxy, and the receive buffer of the client.
     assert!(written < 24 << 20, "{written} bytes were taken");
     let grown = proxy.resident().saturating_sub(before);
     assert!(grown < 2 << 20, "{grown} bytes more");
@@ -319,7 +325,7 @@ fn stopping_proxy_serves_open_connections() {
     let stream = through(&proxy, target);
     proxy.signal(Signal::TERM);
     proxy.line("1 open connections may run until drain_timeout");
-    let refused = TcpStream::connect(proxy.address()).expect_err("it listens no more");
+    let refused = TcpStream::connect(proxy.address()).expect_err("the proxy has closed its listener");
     assert_eq!(refused.kind(), ErrorKind::ConnectionRefused);
     assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
     drop(stream);
@@ -332,26 +338,26 @@ fn new_process_takes_over_and_refuses_no_client() {
     let target = echo("127.0.0.1:0");
     let stream = through(&proxy, target);
     proxy.signal(Signal::HUP);
-    // Clients that connect meanwhile are served by one of the two processes.
+    // Clients that connect during the handover are served by the old or the new process.
     let (address, has_passed) = (proxy.address(), AtomicBool::new(false));
-    let said = std::thread::scope(|scope| {
+    let message = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !has_passed.load(Ordering::Relaxed) {
                 let stream = through_over(connect(address), target);
                 assert_eq!(&exchange::<2>(&stream, b"ok"), b"ok");
             }
         });
-        let said = proxy.line("takes over the listeners");
+        let message = proxy.line("takes over the listeners");
         has_passed.store(true, Ordering::Relaxed);
-        said
+        message
     });
-    let process = said.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("its number");
+    let process = message.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("a process id");
     let process = rustix::process::Pid::from_raw(process).expect("a number");
     assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
     drop(stream);
     assert!(proxy.wait().success());
     assert_eq!(&exchange::<2>(&through(&proxy, target), b"ok"), b"ok");
-    rustix::process::kill_process(process, Signal::TERM).expect("it runs");
+    rustix::process::kill_process(process, Signal::TERM).expect("the program runs");
 }
 
 #[test]
@@ -364,7 +370,7 @@ fn program_continues_if_its_restart_fails() {
     assert_eq!(&exchange::<2>(&through(&proxy, echo("127.0.0.1:0")), b"ok"), b"ok");
 }
 
-/// The proxy listens on two addresses, and at most two connections may be open.
+/// The proxy listens on three addresses, and at most three connections may be open.
 #[test]
 fn idle_listeners_hold_no_connection_slot() {
     let both = OPEN.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"[::1]:0\", \"127.0.0.2:0\"");
@@ -373,28 +379,32 @@ fn idle_listeners_hold_no_connection_slot() {
     let target = echo("127.0.0.1:0");
     let held = [through(&proxy, target), through(&proxy, target)];
     let mut third = connect(proxy.address());
-    assert_eq!(third.read(&mut [0]).expect_err("it is reset").kind(), ErrorKind::ConnectionReset);
+    assert_eq!(third.read(&mut [0]).expect_err("the connection is reset").kind(), ErrorKind::ConnectionReset);
     proxy.line("127.0.0.1 has reached max_per_source open connections");
     let other = through_over(connect(proxy.addresses[1]), target);
     assert_eq!(&exchange::<2>(&other, b"ok"), b"ok");
     drop(held);
 }
 
-/// If the proxy aborts a connection, both ends see that their data are incomplete.
+/// Asserts that both ends of a connection see a reset if the proxy aborts it, so both know that their data are
+/// incomplete.
 fn both_ends_see_a_reset(end: impl Fn(&mut Program), config: &str) {
     let mut proxy = Program::start("socks", config, 1);
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let target = server("127.0.0.1:0", move |mut stream| {
         stream.write_all(b"x").expect("the client is there");
         let ended = stream.read(&mut [0]).map_err(|error| error.kind());
-        tell.send(ended).expect("the test waits");
+        sender.send(ended).expect("the test still receives");
     });
     let stream = through(&proxy, target);
     assert_eq!(exchange(&stream, b""), *b"x");
     end(&mut proxy);
     let client = (&stream).read(&mut [0]).map_err(|error| error.kind());
     assert_eq!(client, Err(ErrorKind::ConnectionReset));
-    assert_eq!(told.recv_timeout(EVENT_TIMEOUT).expect("the server ends"), Err(ErrorKind::ConnectionReset));
+    assert_eq!(
+        receiver.recv_timeout(EVENT_TIMEOUT).expect("the server ends"),
+        Err(ErrorKind::ConnectionReset)
+    );
 }
 
 #[test]
@@ -423,7 +433,10 @@ fn silent_clients_are_evicted_for_others() {
     }
     proxy.line("reached max_connections; reset a connection of");
     for mut stream in silent {
-        assert_eq!(stream.read(&mut [0]).expect_err("it is reset").kind(), ErrorKind::ConnectionReset);
+        assert_eq!(
+            stream.read(&mut [0]).expect_err("the connection is reset").kind(),
+            ErrorKind::ConnectionReset
+        );
     }
 }
 
@@ -438,7 +451,7 @@ fn killed_proxy_resets_both_ends() {
 
 #[test]
 fn clients_wait_without_free_descriptors() {
-    // 64 descriptors are reserved, and each connection needs two.
+    // With a limit of 72, four connections fit: 64 descriptors are reserved, and each connection needs two.
     let proxy = Program::start_with_descriptors(72, "socks", OPEN);
     let target = echo("127.0.0.1:0");
     let streams: Vec<_> = (0..4).map(|_| through(&proxy, target)).collect();

@@ -1,5 +1,5 @@
-//! Uplinks of a host with two links to a sender. Rules, routes and endpoints follow carrier and address, and are removed at the
-//! end. The links are veth pairs without rate limits.
+//! Uplinks of a host with two links to a server. Rules, routes and endpoints follow carriers and addresses, and are
+//! removed at the end. The links are veth pairs without rate limits.
 
 use super::lan::succeed;
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 const NEEDS: [Need; 2] = [Need::Namespaces, Need::Mptcp];
 
-/// Address of the sender, which is reached over both links.
+/// Address and port of the server, which is reached over both links.
 const SERVER: ([u8; 4], u16) = ([203, 0, 113, 9], 5000);
 
 /// Configuration with both links as uplinks.
@@ -56,12 +56,12 @@ impl Pair {
         ip(&self.near, arguments)
     }
 
-    /// Starts `anabranch-proxy uplinks` on the near host.
-    fn care(&self, config: &str) -> Program {
+    /// Starts `anabranch-proxy uplinks` in the namespace of the near host.
+    fn start_uplinks(&self, config: &str) -> Program {
         Program::start_silent_in(self.near.name(), "uplinks", config)
     }
 
-    /// Everything that `uplinks` may change: rules, default routes, endpoints, limits.
+    /// Returns everything that `uplinks` may change: rules, default routes, endpoints and limits.
     fn state(&self) -> String {
         [
             "-4 rule",
@@ -75,14 +75,14 @@ impl Pair {
         .concat()
     }
 
-    /// Endpoints without their identifiers.
+    /// Returns the endpoints without their identifiers.
     fn endpoints(&self) -> Vec<String> {
         let shown = self.near("mptcp endpoint");
         let mut found: Vec<_> = shown
             .lines()
             .map(|line| {
                 let mut words: Vec<_> = line.split_whitespace().collect();
-                let id = words.iter().position(|&word| word == "id").expect("it has one");
+                let id = words.iter().position(|&word| word == "id").expect("the socket has an address");
                 words.drain(id..id + 2);
                 words.join(" ")
             })
@@ -91,7 +91,7 @@ impl Pair {
         found
     }
 
-    /// Waits until the endpoints are these; returns the elapsed time.
+    /// Waits until the endpoints are as expected; returns the elapsed time.
     fn await_endpoints(&self, expected: &[&str]) -> Duration {
         let begin = Instant::now();
         while self.endpoints() != expected {
@@ -101,7 +101,7 @@ impl Pair {
         begin.elapsed()
     }
 
-    /// Opens a Multipath TCP connection on which the sender writes some bytes every 10 ms.
+    /// Opens a Multipath TCP connection on which the server writes some bytes every 10 ms.
     fn transfer(&self) -> Transfer {
         let socket = || Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
         let listen = || {
@@ -112,7 +112,7 @@ impl Pair {
         };
         let listener = namespace(&self.far).run(listen).expect("it may listen");
         std::thread::spawn(move || {
-            let mut stream = listener.accept().expect("it connects").0;
+            let mut stream = listener.accept().expect("the connection is accepted").0;
             while stream.write_all(&[7; 5000]).is_ok() {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -122,10 +122,10 @@ impl Pair {
             socket.connect(&SocketAddr::from(SERVER).into())?;
             Ok(socket)
         };
-        Transfer::new(namespace(&self.near).run(connect).expect("it connects"))
+        Transfer::new(namespace(&self.near).run(connect).expect("the connection is accepted"))
     }
 
-    /// Local addresses of established subflows to the server.
+    /// Returns the local addresses of established subflows to the server.
     fn subflows(&self) -> Vec<String> {
         let table = || std::fs::read_to_string("/proc/thread-self/net/tcp");
         let table = namespace(&self.near).run(table).expect("procfs");
@@ -158,15 +158,15 @@ pub struct Transfer {
 
 impl Transfer {
     pub fn new(mut stream: impl Read + Send + 'static) -> Self {
-        let (tell, times) = channel();
+        let (sender, times) = channel();
         std::thread::spawn(move || {
             let mut room = [0; 1 << 13];
-            while stream.read(&mut room).is_ok_and(|len| len > 0) && tell.send(Instant::now()).is_ok() {}
+            while stream.read(&mut room).is_ok_and(|len| len > 0) && sender.send(Instant::now()).is_ok() {}
         });
         Self { times, last: Instant::now() }
     }
 
-    /// Longest time without data since the last call.
+    /// Returns the longest time without data since the last call.
     pub fn longest_gap(&mut self) -> Duration {
         let mut longest = Duration::ZERO;
         let until = Instant::now();
@@ -182,7 +182,7 @@ impl Transfer {
 }
 
 fn namespace(host: &Named) -> Namespace {
-    Namespace::open(host.path().as_ref()).expect("it was made")
+    Namespace::open(host.path().as_ref()).expect("the namespace exists")
 }
 
 fn ip(host: &Named, arguments: &str) -> String {
@@ -194,17 +194,18 @@ fn ip(host: &Named, arguments: &str) -> String {
 const W0: &str = "10.77.0.2 subflow dev w0";
 const W1: &str = "10.77.1.2 subflow dev w1";
 
-/// Time limit on a busy machine.
+/// Maximum time for a change to take effect, with a reserve for a busy machine.
 const SOON: Duration = Duration::from_secs(2);
 
-/// First the link with the first subflow is lost and returns, then the second link: by carrier, and by `ip link set down`.
+/// The link with the first subflow is lost and returns, then the second link. A link is lost by its carrier or by `ip
+/// link set down`.
 #[test]
 fn lost_link_is_unused_until_it_returns() {
     if !machine_has(&NEEDS) {
         return;
     }
     let pair = Pair::new("uplinks-links");
-    let _care = pair.care(BOTH);
+    let _program = pair.start_uplinks(BOTH);
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
     pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
@@ -224,14 +225,14 @@ fn lost_link_is_unused_until_it_returns() {
     }
 }
 
-/// The only remaining link keeps its endpoint when it goes down, so that connections wait for it as TCP does.
+/// If the last link goes down, its endpoint stays, so that connections wait for the link as TCP connections do.
 #[test]
 fn connections_wait_for_the_last_link() {
     if !machine_has(&NEEDS) {
         return;
     }
     let pair = Pair::new("uplinks-last");
-    let _care = pair.care(BOTH);
+    let _program = pair.start_uplinks(BOTH);
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
     pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
@@ -245,14 +246,14 @@ fn connections_wait_for_the_last_link() {
     transfer.longest_gap();
 }
 
-/// The host gets another address, as from DHCP.
+/// The host gets another address on a link, as from DHCP.
 #[test]
 fn changed_address_replaces_the_endpoint() {
     if !machine_has(&NEEDS) {
         return;
     }
     let pair = Pair::new("uplinks-address");
-    let _care = pair.care(BOTH);
+    let _program = pair.start_uplinks(BOTH);
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
     pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
@@ -264,13 +265,13 @@ fn changed_address_replaces_the_endpoint() {
     assert!(transfer.longest_gap() <= SOON);
     let state = pair.state();
     assert!(!state.contains("10.77.0.2 ") && state.contains("from 10.77.0.3 lookup 1101"), "{state}");
-    // Packets with this source address are routed over this link, although another default route has a lower metric.
+    // Packets from each address are routed over its link, although another default route has a lower metric.
     for (from, device) in [("10.77.0.3", "w0"), ("10.77.1.2", "w1")] {
         assert!(pair.near(&format!("route get 203.0.113.9 from {from}")).contains(&format!("dev {device}")));
     }
 }
 
-/// After a kill, the next start creates no duplicates; after a stop, nothing remains.
+/// If the program was killed, the next start creates no duplicates. If it was stopped, nothing of it remains.
 #[test]
 fn restart_leaves_no_duplicates_or_remains() {
     if !machine_has(&NEEDS) {
@@ -281,53 +282,53 @@ fn restart_leaves_no_duplicates_or_remains() {
     pair.near("rule add from 10.9.9.9 lookup 77 priority 601");
     pair.near("mptcp endpoint add 10.9.9.9 signal");
     let before = pair.state();
-    let mut care = pair.care(BOTH);
+    let mut program = pair.start_uplinks(BOTH);
     let all = ["10.77.0.2 subflow dev w0", "10.77.1.2 subflow dev w1", "10.9.9.9 signal"];
     pair.await_endpoints(&all);
     assert!(pair.state().contains("subflows 2"));
     let mut transfer = pair.transfer();
     pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
     let installed = pair.state();
-    care.signal(Signal::KILL);
-    care.wait();
+    program.signal(Signal::KILL);
+    program.wait();
     assert_eq!(pair.state(), installed);
     // A new process takes over all rules, routes and endpoints; connections are not interrupted.
-    let mut care = pair.care(BOTH);
-    care.line("w1 10.77.1.2: used, via 10.77.1.1");
+    let mut program = pair.start_uplinks(BOTH);
+    program.line("w1 10.77.1.2: used, via 10.77.1.1");
     assert_eq!(pair.state(), installed);
     assert!(transfer.longest_gap() <= SOON);
-    let mut second = pair.care(BOTH);
+    let mut second = pair.start_uplinks(BOTH);
     second.line("another anabranch-proxy uplinks already runs in this network namespace");
     assert_eq!(second.wait().code(), Some(1));
-    care.signal(Signal::KILL);
-    care.wait();
-    // With another file, the parts of removed uplinks are removed.
-    let mut care = pair.care("[[uplink]]\ninterface = \"w1\"\n");
+    program.signal(Signal::KILL);
+    program.wait();
+    // After a start with another file, rules, routes and endpoints of uplinks that it lacks are removed.
+    let mut program = pair.start_uplinks("[[uplink]]\ninterface = \"w1\"\n");
     pair.await_endpoints(&all[1..]);
     assert!(!pair.state().contains("from 10.77.0.2"));
-    // SIGHUP acts like SIGTERM.
-    care.signal(Signal::HUP);
-    assert!(care.wait().success());
+    // SIGHUP has the effect of SIGTERM.
+    program.signal(Signal::HUP);
+    assert!(program.wait().success());
     assert_eq!(pair.state(), before);
 }
 
-/// Backup links have subflows; standby links have none while another link works.
+/// Backup links have subflows; standby links have no subflows while another link works.
 #[test]
 fn use_of_uplinks_is_respected() {
     if !machine_has(&NEEDS) {
         return;
     }
     let pair = Pair::new("uplinks-use");
-    let mut care =
-        pair.care("[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"backup\"\n");
+    let mut program = pair
+        .start_uplinks("[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"backup\"\n");
     let backup = "10.77.1.2 subflow backup dev w1";
     pair.await_endpoints(&[W0, backup]);
-    care.signal(Signal::TERM);
-    assert!(care.wait().success());
-    let care =
-        pair.care("[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"standby\"\n");
+    program.signal(Signal::TERM);
+    assert!(program.wait().success());
+    let program = pair
+        .start_uplinks("[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\nuse = \"standby\"\n");
     pair.await_endpoints(&[W0]);
-    care.line("w1 10.77.1.2: standby: another uplink is in use");
+    program.line("w1 10.77.1.2: standby: another uplink is in use");
     let mut transfer = pair.transfer();
     ip(&pair.far, "link set w0 down");
     pair.await_subflows(&["10.77.1.2"]);
@@ -336,7 +337,7 @@ fn use_of_uplinks_is_respected() {
     assert!(transfer.longest_gap() <= SOON && pair.endpoints() == [W0]);
 }
 
-/// A link with a used-up budget is standby until the next period, also after a restart.
+/// A link whose budget is used up is standby until the next period. A restart does not change that.
 #[test]
 fn uplink_with_used_up_budget_is_standby() {
     if !machine_has(&NEEDS) {
@@ -349,35 +350,36 @@ fn uplink_with_used_up_budget_is_standby() {
          [uplinks]\nstate = \"{}\"\n",
         state.display()
     );
-    let mut care = pair.care(&config);
-    care.line("w0: 0 B of 500.00 kB a month since ");
+    let mut program = pair.start_uplinks(&config);
+    program.line("w0: 0 B of 500.00 kB a month since ");
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
-    care.line("; used up");
-    care.line("w0 10.77.0.2: standby: another uplink is in use");
+    program.line("; used up");
+    program.line("w0 10.77.0.2: standby: another uplink is in use");
     pair.await_endpoints(&[W1]);
     pair.await_subflows(&["10.77.1.2"]);
     assert!(transfer.longest_gap() <= SOON);
-    // The remaining link carries the data when the others are lost.
+    // The link with the used-up budget carries the data when the other link is lost.
     ip(&pair.far, "link set w1 down");
     pair.await_subflows(&["10.77.0.2"]);
     ip(&pair.far, "link set w1 up");
     pair.await_subflows(&["10.77.1.2"]);
-    care.signal(Signal::KILL);
-    care.wait();
-    let mut care = pair.care(&config);
-    care.line("; used up");
-    care.signal(Signal::TERM);
-    care.wait();
+    program.signal(Signal::KILL);
+    program.wait();
+    let mut program = pair.start_uplinks(&config);
+    program.line("; used up");
+    program.signal(Signal::TERM);
+    program.wait();
     let file = state.join("uplinks.json");
     let kept = std::fs::read_to_string(&file).expect("it is written");
     let place = kept.find("\"since\":\"20").expect("a day") + "\"since\":\"".len();
-    std::fs::write(&file, format!("{}2020{}", &kept[..place], &kept[place + 4..])).expect("it is ours");
-    let care = pair.care(&config);
-    care.line("kB a month since ");
+    std::fs::write(&file, format!("{}2020{}", &kept[..place], &kept[place + 4..]))
+        .expect("the test created it");
+    let program = pair.start_uplinks(&config);
+    program.line("kB a month since ");
     pair.await_endpoints(&[W0, W1]);
-    drop(care);
-    std::fs::remove_dir_all(state).expect("it is ours");
+    drop(program);
+    std::fs::remove_dir_all(state).expect("the folder can be removed");
 }
 
 /// The printed script installs the same rules, routes and endpoints.
@@ -407,43 +409,43 @@ fn uplinks_prints_installed_rules() {
         pair.near(arguments);
     }
     assert_eq!(pair.state(), before);
-    let _care = pair.care(BOTH);
+    let _program = pair.start_uplinks(BOTH);
     pair.await_endpoints(&[W0, W1]);
     assert_eq!(pair.state(), by_hand);
 }
 
-/// An interface appears later and is renamed. For IPv6, a link-local address is not used.
+/// An interface appears later than the program and is renamed. A link-local IPv6 address is not used.
 #[test]
 fn late_interface_is_used() {
     if !machine_has(&NEEDS) {
         return;
     }
     let pair = Pair::new("uplinks-late");
-    let care = pair.care(&format!("{BOTH}[[uplink]]\ninterface = \"late\"\n"));
-    care.line("late: waiting for the interface, which does not exist");
+    let program = pair.start_uplinks(&format!("{BOTH}[[uplink]]\ninterface = \"late\"\n"));
+    program.line("late: waiting for the interface, which does not exist");
     pair.await_endpoints(&[W0, W1]);
     pair.near("link add late type veth peer name beyond");
     pair.near("link set beyond up");
     pair.near("link set late up");
     pair.near("address add 192.0.2.7/32 dev late");
-    care.line("late 192.0.2.7: not used: no default route");
+    program.line("late 192.0.2.7: not used: no default route");
     pair.near("route add default via 192.0.2.254 dev late onlink metric 300");
     pair.await_endpoints(&[W0, W1, "192.0.2.7 subflow dev late"]);
     assert!(pair.near("route get 203.0.113.9 from 192.0.2.7").contains("via 192.0.2.254 dev late"));
     pair.near("link set late down");
     pair.near("link set late name other");
     pair.near("link set other up");
-    care.line("late: waiting for the interface, which does not exist");
+    program.line("late: waiting for the interface, which does not exist");
     pair.await_endpoints(&[W0, W1]);
     assert!(!pair.state().contains("192.0.2.7"));
     pair.near("address add 2001:db8::2/64 dev w0 nodad");
     pair.near("-6 route add default via fe80::99 dev w0");
     let v6 = "2001:db8::2 subflow dev w0";
     pair.await_endpoints(&[W0, W1, v6]);
-    // A route that another program removes while the link is up is not restored.
+    // The program does not restore a route that another program removes while the link is up.
     pair.near("-6 route del default via fe80::99 dev w0");
     pair.await_endpoints(&[W0, W1]);
-    // Rules, routes and endpoints of this program are restored.
+    // The program restores its rules, routes and endpoints.
     pair.near("rule del priority 601 from 10.77.1.2");
     pair.near("mptcp endpoint flush");
     pair.await_endpoints(&[W0, W1]);

@@ -1,4 +1,4 @@
-//! The status page, from the view of its readers.
+//! The status page. The tests act as readers of the page.
 
 use super::program::{EVENT_TIMEOUT, PROGRAM, Program, connect, echo, exchange};
 use super::socks::{OPEN, through};
@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 fn get(address: SocketAddr, path: &str) -> String {
     let mut stream = connect(address);
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("it reads");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").expect("the peer reads");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
+    stream.read_to_string(&mut answer).expect("the peer answers");
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     body.to_owned()
@@ -45,9 +45,10 @@ fn traffic_is_reported() {
     for line in
         ["anabranch_connections_total{service=\"socks\"} 1", "anabranch_up_bytes_total{service=\"socks\"} 5"]
     {
-        assert!(metrics.lines().any(|said| said == line), "{line}\n{metrics}");
+        assert!(metrics.lines().any(|message| message == line), "{line}\n{metrics}");
     }
-    let shown = Command::new(PROGRAM).args(["watch", &free.to_string()]).output().expect("it can be run");
+    let shown =
+        Command::new(PROGRAM).args(["watch", &free.to_string()]).output().expect("the program can be run");
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success() && text.contains("socks: 0 open of 1 connections"), "{text}");
 }

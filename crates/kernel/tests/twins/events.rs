@@ -1,21 +1,21 @@
-//! Events of connections: random ones, or those of the shared vectors.
+//! Events of connections: random events, or those of the shared vectors.
 
 use crate::pair::{Event, Kind, MSS, Pair};
 use anabranch_base::rng::Rng;
 use serde_json::Value;
 
-/// One path of a random connection.
+/// State of one path of a random connection.
 struct Life {
     /// Round-trip time, µs.
     base: u64,
     srtt: u64,
     recovering: u32,
-    /// Loss rate: one in this number of acknowledgements reports a loss.
+    /// Loss rate: one of this number of acknowledgements reports a loss.
     loss: u64,
 }
 
-/// A random connection: paths that join and leave, round-trip times from 0.2 ms to 0.6 s, losses, marks and
-/// timeouts.
+/// Generates a random connection: paths that are added and removed, round-trip times from 0.2 ms to 0.6 s, losses, ECN
+/// marks and timeouts.
 pub struct Random {
     rng: Rng,
     length: usize,
@@ -35,7 +35,7 @@ impl Random {
             self.now += self.rng.between(100, 4_000);
             let at = self.rng.below(most as u64) as usize;
             if self.paths[at].is_none() {
-                // Occasionally a path joins, more often in a connection with few paths.
+                // Sometimes a path is added, more often if the connection has few paths.
                 if self.rng.below(60) == 0 || at == 0 {
                     self.join(pair, at);
                 }
@@ -50,7 +50,7 @@ impl Random {
         Event { kind, path: at as u8, number, srtt, rtt: 0, limited: false, now: self.now }
     }
 
-    /// Adds a path; its handshake provides a sample.
+    /// Adds a path. Its handshake measures the round-trip time.
     fn join(&mut self, pair: &mut Pair, at: usize) {
         let scale = [200, 5_000, 40_000, 300_000][self.rng.below(4) as usize];
         let base = self.rng.between(scale, 2 * scale);
@@ -84,7 +84,7 @@ impl Random {
     }
 
     fn report_loss(&mut self, pair: &mut Pair, at: usize, window: u32) {
-        // Sometimes the application has not filled the window.
+        // In some cases the application has not filled the window.
         let in_flight = if self.rng.chance(0.8) { window } else { (window / 2).max(1) };
         match self.rng.below(20) {
             0 => {
@@ -111,8 +111,8 @@ impl Random {
         let sample = life.base + self.rng.below(life.base);
         life.srtt = (7 * life.srtt + sample) / 8;
         let rtt = if self.rng.chance(0.9) { sample } else { 0 };
-        // Slow starts intentionally count an acknowledgement of several packets differently: path.h,
-        // acknowledgements().
+        // In slow start, each acknowledgement is for one packet, because both sides intentionally differ for several
+        // packets: see acknowledgements() in path.h.
         let packets = match self.rng.below(10) {
             _ if starting => 1,
             0 => self.rng.between(3, 20),
@@ -123,8 +123,8 @@ impl Random {
     }
 }
 
-/// The events in a file of vectors, in whole packets; without idle times and penalties, which the kernel does
-/// not report to controls.
+/// Applies the events in a file of vectors, in whole packets. Omits idle times and penalties, which the kernel does not
+/// report to congestion controls.
 pub fn recorded(text: &str, pair: &mut Pair) {
     let mut rest = [0_u64; 8];
     let mut srtts = [0_u64; 8];
@@ -145,7 +145,7 @@ pub fn recorded(text: &str, pair: &mut Pair) {
         };
         match event["event"].as_str().expect("every line has one") {
             "add_path" => {
-                // In Linux the round-trip time is known from the handshake of a path.
+                // In Linux, the handshake of a path has measured its round-trip time.
                 srtts[at] = 30_000;
                 pair.apply(Event { kind: Kind::Add, number: packets(number("initial_window")), ..base });
                 pair.apply(Event { srtt: srtts[at], rtt: srtts[at], ..base });

@@ -1,9 +1,9 @@
-//! Compares the controls for the kernel with their Rust counterparts: both get the same sequence of events,
-//! and the resulting windows may differ by the error of fixed-point numbers, a packet or 1 %.
+//! Compares the congestion controls for the kernel, in C, with their counterparts in Rust. Both get the same sequence
+//! of events. The resulting windows may differ by a packet or 1 %, because the C code uses fixed-point numbers.
 //!
-//! After each event the C control continues from the Rust control's window, and the difference is added to
-//! its fraction. Otherwise, rounding differences would accumulate, and after some losses determine which path has the
-//! largest window.
+//! After each event, the C code continues with the window of the Rust code, and the difference is added to its fraction
+//! of a packet. Otherwise, rounding differences would accumulate, and would determine after some losses which path has
+//! the largest window.
 #![cfg(target_os = "linux")]
 
 mod events;
@@ -19,7 +19,7 @@ use std::path::Path;
 
 const CONTROLS: [&str; 6] = ["lia", "olia", "balia", "cmt-rpv1", "cmt-rpv2", "wvegas"];
 
-/// Runs events of several random connections of equal length through a control and its counterpart.
+/// Applies the events of several random connections of equal length to a congestion control in C and in Rust.
 fn compared(
     control: &str,
     slow_start: SlowStart,

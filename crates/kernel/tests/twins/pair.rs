@@ -1,4 +1,4 @@
-//! A Rust control with its events, and the comparison with its C counterpart.
+//! A congestion control in Rust with its events and results, and the comparison with its counterpart in C.
 
 use crate::program;
 use anabranch_base::time::{Duration, Time};
@@ -10,10 +10,11 @@ use std::fmt;
 use std::path::Path;
 
 pub const MSS: u64 = 1_448;
-/// `NO_THRESHOLD` of path.h.
+/// `NO_THRESHOLD` in path.h.
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
-/// Bytes of `struct event` and `struct answer` of twin.c.
+/// Length of `struct event` in twin.c.
 const EVENT_BYTES: usize = 48;
+/// Length of `struct answer` in twin.c.
 const ANSWER_BYTES: usize = 8;
 
 /// The kinds of events, numbered as in twin.c.
@@ -28,37 +29,40 @@ pub enum Kind {
     Recovered,
     TimedOut,
     TimedOutAgain,
-    /// A loss at which the kernel skips the control and uses another number as its threshold.
+    /// A loss at which the kernel skips the BPF program and uses an uninitialised value as the threshold.
     LostSkipped,
-    /// A timeout at which the kernel does so.
+    /// A timeout at which the kernel skips the BPF program and uses an uninitialised value as the threshold.
     TimedOutSkipped,
 }
 
-/// An event for both controls.
+/// An event that both the Rust and the C code process.
 #[derive(Clone, Copy, Debug)]
 pub struct Event {
     pub kind: Kind,
     pub path: u8,
-    /// Acknowledged packets, packets in flight, or the initial window; whether a path is usable.
+    /// Number of acknowledged packets, of packets in flight, or of packets in the initial window; or 1 if a path
+    /// becomes usable, 0 if unusable.
     pub number: u32,
-    /// Smoothed round-trip time, and a sample or 0, µs.
+    /// Smoothed round-trip time, µs.
     pub srtt: u64,
+    /// Sample of the round-trip time, µs; 0 if the event has none.
     pub rtt: u64,
     pub limited: bool,
     /// Time of the event, µs.
     pub now: u64,
 }
 
-/// Differences of the windows.
+/// Differences between the windows of the Rust and the C code.
 #[derive(Debug, Default)]
 pub struct Comparison {
     pub events: u64,
-    /// Number of different windows and thresholds, and of those that differ by more than a packet and 1 %.
+    /// Number of windows and thresholds that differ.
     pub apart: u64,
+    /// Number of windows and thresholds that differ by more than a packet and 1 %.
     pub far: u64,
-    /// The largest difference, in packets, and relative to the window among differences of more than a
-    /// packet.
+    /// The largest difference, packets.
     pub packets: u32,
+    /// The largest difference in proportion to the window, among differences of more than a packet.
     pub share: f64,
 }
 
@@ -83,13 +87,13 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// The Rust control, with its events and results.
+/// A congestion control in Rust, with its events and results.
 pub struct Pair {
     control: Box<dyn CongestionControl>,
     slow_start: SlowStart,
     input: Vec<u8>,
     expected: Vec<(Event, u32, u32)>,
-    /// Existing paths, and usable paths.
+    /// True for each usable path.
     usable: [bool; 8],
 }
 
@@ -100,14 +104,14 @@ impl Pair {
         Self { control, slow_start, input: Vec::new(), expected: Vec::new(), usable: [false; 8] }
     }
 
-    /// Window and threshold, packets.
+    /// Returns window and threshold, packets.
     pub fn window(&self, path: u8) -> (u32, u32) {
         let packets =
             |bytes: u64| u32::try_from(bytes / MSS).map_or(NO_THRESHOLD, |packets| packets.min(NO_THRESHOLD));
         (packets(self.control.window(PathId(path))), packets(self.control.ssthresh(PathId(path))))
     }
 
-    /// Applies an event to the Rust control, and records event and result for the other.
+    /// Applies an event to the Rust code, and records event and result for the C code.
     pub fn apply(&mut self, event: Event) {
         let path = PathId(event.path);
         let (now, in_flight) = (Time::ZERO + Duration::from_micros(event.now), u64::from(event.number) * MSS);
@@ -139,8 +143,8 @@ impl Pair {
             Kind::Usable => self.usable[usize::from(event.path)] = event.number != 0,
             _ => {}
         }
-        // After a timeout the Rust controls open by a packet per acknowledgement (RFC 3465), until recovery
-        // is reported.
+        // After a timeout, the Rust code opens the window by a packet per acknowledgement (RFC 3465) until it is
+        // notified of the recovery.
         if matches!(event.kind, Kind::TimedOut | Kind::TimedOutSkipped | Kind::TimedOutAgain) {
             self.control.on_recovered(now, path);
         }
@@ -148,7 +152,7 @@ impl Pair {
         self.record(event, cwnd, ssthresh);
     }
 
-    /// Adds an event, and the window and threshold that the Rust control computed.
+    /// Records an event, and the window and threshold that the Rust code computed.
     fn record(&mut self, event: Event, cwnd: u32, ssthresh: u32) {
         let eighths = u32::try_from(event.srtt * 8).expect("times of seconds");
         let sample = u32::try_from(event.rtt).expect("times of seconds");
@@ -166,24 +170,24 @@ impl Pair {
         assert_eq!(self.input.len(), self.expected.len() * EVENT_BYTES);
     }
 
-    /// Minimum threshold that the C control gets: two packets, because windows are whole packets. CMT/RPv1 sets four
-    /// on its only path, where the control in C acts as reno.
+    /// Returns the minimum threshold for the C code: two packets, because windows are whole packets. CMT/RPv1 in Rust
+    /// sets four packets on its only path, where the C code acts as reno.
     fn floor(&self, own: u8) -> u32 {
         let others = self.usable.iter().enumerate().any(|(i, &usable)| usable && i != usize::from(own));
         if self.control.name() == "cmt-rpv1" && !others { 4 } else { 2 }
     }
 
-    /// Compares the results of the C counterpart.
+    /// Compares the results of the Rust code with those of the C code.
     ///
     /// # Panics
     ///
-    /// If a result differs by more than a packet and 1 %, except at the decisions of wVegas.
+    /// If a result differs by more than a packet and 1 %. The decisions of wVegas are exempt.
     pub fn compare(self, program: &Path, what: &str) -> Comparison {
         let answers = program::answers(program, self.input);
         assert_eq!(answers.len(), self.expected.len() * ANSWER_BYTES);
         let mut all = Comparison::default();
-        // wVegas increases, decreases or drains once per round. If the compared values differ only by rounding, here
-        // of floating point, the decisions may differ; the caller checks that this is rare.
+        // wVegas increases the window, decreases it or drains the queue once per round. If the compared values differ
+        // only by rounding, the decisions of C and Rust may differ. The caller checks that this is rare.
         let decides = self.control.name() == "wvegas";
         for (i, (&(event, cwnd, ssthresh), answer)) in
             self.expected.iter().zip(answers.chunks_exact(ANSWER_BYTES)).enumerate()

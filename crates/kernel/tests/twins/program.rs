@@ -1,14 +1,14 @@
-//! The C arithmetic as a program for this machine.
+//! Compiles and runs the arithmetic in C as a program for this machine.
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-/// Compiles one program at a time, so that no test runs an unfinished one.
+/// Lets one thread compile at a time, so that no test runs an incomplete program.
 static COMPILING: Mutex<()> = Mutex::new(());
 
-/// Compiles the arithmetic of a control; `None`, with a message, without a compiler.
+/// Compiles the arithmetic of a congestion control. Returns `None`, with a message, if there is no compiler.
 pub fn compiled(control: &str) -> Option<PathBuf> {
     let _alone = COMPILING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("bpf");

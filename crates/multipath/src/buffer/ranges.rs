@@ -1,9 +1,9 @@
-//! A set of disjoint, non-adjacent half-open ranges of stream offsets. Every operation costs O(log n) plus
-//! the ranges that it merges or splits, in any order of arrival.
+//! A set of disjoint, non-adjacent half-open ranges of stream offsets. Each operation costs O(log n), plus the ranges
+//! that it merges or splits, whatever the order of arrival.
 //!
-//! A small set, which is the usual case, is a sorted vector: moving some of its elements is cheaper than the
-//! nodes of a tree. A set of more than [`MAX_SORTED_RANGES`] ranges (many small pieces that never join) moves to a tree,
-//! where an operation stays O(log n).
+//! A small set, which is the usual case, is a sorted vector, because moving some elements of a vector costs less than
+//! the nodes of a tree. A set that grows beyond [`MAX_SORTED_RANGES`] ranges (many small pieces that never join) is
+//! moved to a tree, where an operation stays O(log n).
 
 use std::collections::BTreeMap;
 
@@ -13,36 +13,36 @@ const MAX_SORTED_RANGES: usize = 64;
 /// Half-open ranges `[start, end)` over `u64`, kept merged.
 #[derive(Clone, Debug, Default)]
 pub struct RangeSet {
-    /// All ranges in ascending order, unless there have been more than [`MAX_SORTED_RANGES`] since the set was last empty.
+    /// All ranges in ascending order, while the set is a sorted vector. The set becomes one again when it is empty.
     few: Vec<(u64, u64)>,
-    /// All ranges otherwise: their end, by their start.
+    /// All ranges while the set is a tree: the end of each range, by its start.
     many: BTreeMap<u64, u64>,
     covered: u64,
 }
 
 impl RangeSet {
-    /// The empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// True if the set has no ranges. Ranges are never empty, so the sum of their lengths is zero only then.
+    /// True if the set has no ranges. No range is empty, so this is the case exactly if the sum of lengths is zero.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.covered == 0
     }
 
-    /// Number of disjoint ranges.
+    /// Returns the number of disjoint ranges.
     pub fn count(&self) -> usize {
         self.few.len() + self.many.len()
     }
 
-    /// Sum of the lengths of all ranges.
+    /// Returns the sum of the lengths of all ranges.
     pub fn covered(&self) -> u64 {
         self.covered
     }
 
-    /// The lowest range.
+    /// Returns the lowest range.
     #[inline]
     pub fn first(&self) -> Option<(u64, u64)> {
         if self.is_empty() { None } else { self.first_of_some() }
@@ -52,7 +52,7 @@ impl RangeSet {
         self.few.first().copied().or_else(|| self.many.first_key_value().map(|(&s, &e)| (s, e)))
     }
 
-    /// The highest range.
+    /// Returns the highest range.
     #[inline]
     pub fn last(&self) -> Option<(u64, u64)> {
         if self.is_empty() { None } else { self.last_of_some() }
@@ -62,18 +62,18 @@ impl RangeSet {
         self.few.last().copied().or_else(|| self.many.last_key_value().map(|(&s, &e)| (s, e)))
     }
 
-    /// All ranges in ascending order; `rev()` gives descending order.
+    /// Iterates over all ranges in ascending order; `rev()` gives descending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
         self.few.iter().copied().chain(self.many.iter().map(|(&s, &e)| (s, e)))
     }
 
-    /// The ranges that begin at `at` or above, in ascending order.
+    /// Iterates over the ranges that begin at `at` or above, in ascending order.
     pub fn iter_from(&self, at: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let few = &self.few[self.few.partition_point(|&(start, _)| start < at)..];
         few.iter().copied().chain(self.many.range(at..).map(|(&s, &e)| (s, e)))
     }
 
-    /// The range that contains `at`.
+    /// Returns the range that contains `at`.
     pub fn range_at(&self, at: u64) -> Option<(u64, u64)> {
         let last = self.last()?;
         let candidate = if last.0 <= at {
@@ -91,7 +91,7 @@ impl RangeSet {
         self.range_at(at).is_some()
     }
 
-    /// The first range that ends above `at` (it may contain `at`).
+    /// Returns the first range that ends above `at`; it may contain `at`.
     pub fn next_from(&self, at: u64) -> Option<(u64, u64)> {
         let first = self.first()?;
         if first.1 > at {
@@ -103,7 +103,7 @@ impl RangeSet {
         self.range_at(at).or_else(|| self.many.range(at..).next().map(|(&s, &e)| (s, e)))
     }
 
-    /// The last range that begins below `at` (it may contain `at`).
+    /// Returns the last range that begins below `at`; it may contain `at`.
     pub fn last_before(&self, at: u64) -> Option<(u64, u64)> {
         let last = self.last()?;
         if last.0 < at {
@@ -116,7 +116,7 @@ impl RangeSet {
         self.many.range(..at).next_back().map(|(&s, &e)| (s, e))
     }
 
-    /// Adds `[start, end)`; returns the number of bytes that were new.
+    /// Adds `[start, end)`; returns the number of its bytes that were not in the set before.
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
             return 0;
@@ -134,7 +134,7 @@ impl RangeSet {
         new
     }
 
-    /// Removes `[start, end)`; returns the number of bytes of it that were in the set.
+    /// Removes `[start, end)`; returns the number of its bytes that were in the set.
     pub fn remove(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
             return 0;
@@ -163,9 +163,9 @@ impl RangeSet {
         }
     }
 
-    /// Extends the in-order data, which ended at `at` (below all ranges of the set), to `end`, and removes
-    /// all ranges that it reaches. Returns the new end of the in-order data, and the number of bytes up to
-    /// `end` that were not in the set.
+    /// Extends the in-order data from `at` to `end`, for a set of the data above `at`. Removes all ranges that the
+    /// in-order data now reach. Returns the new end of the in-order data, and the number of bytes from `at` to `end`
+    /// that were not in the set.
     #[inline]
     pub fn absorb(&mut self, at: u64, end: u64) -> (u64, u64) {
         if self.is_empty() { (end, end - at) } else { self.absorb_some(at, end) }
@@ -192,7 +192,7 @@ impl RangeSet {
         (reached, (end - at) - known)
     }
 
-    /// The parts of `[start, end)` that are not in the set, ascending.
+    /// Iterates over the parts of `[start, end)` that are not in the set, in ascending order.
     pub fn gaps(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         let mut at = start;
         core::iter::from_fn(move || {
@@ -225,7 +225,7 @@ impl RangeSet {
     }
 }
 
-/// Two sets are equal if they contain the same ranges, in either representation.
+/// Compares the ranges. Two sets with the same ranges are equal even if one is a vector and the other a tree.
 impl PartialEq for RangeSet {
     fn eq(&self, other: &Self) -> bool {
         self.covered == other.covered && self.iter().eq(other.iter())
@@ -236,7 +236,7 @@ impl Eq for RangeSet {}
 
 /// See [`RangeSet::insert`].
 fn insert_into_few(few: &mut Vec<(u64, u64)>, start: u64, end: u64) -> u64 {
-    // The usual case: a range behind all others, or one that extends the last.
+    // In the usual case, the new range lies behind all others or extends the last one.
     match few.last_mut() {
         Some((first, last)) if *first <= start && start <= *last => {
             let new = end.saturating_sub(*last);
@@ -302,7 +302,7 @@ fn insert_into_many(many: &mut BTreeMap<u64, u64>, start: u64, end: u64) -> u64 
             return end - start;
         }
     }
-    // Another common case: the new range continues an existing one and does not reach the following one.
+    // In another common case, the new range continues an existing one and does not reach the following one.
     let following = many.range(start + 1..).next().map(|(&s, _)| s);
     if let Some((_, before)) = many.range_mut(..=start).next_back()
         && start <= *before
@@ -431,7 +431,7 @@ mod tests {
             prop_assert_eq!(gaps, missing);
         }
 
-        /// A set with more ranges than a sorted vector takes, and with fewer afterwards.
+        /// A set grows beyond the limit of a sorted vector, and shrinks afterwards.
         #[test]
         fn tree_equals_sorted_vector(
             steps in prop::collection::vec((0_u64..10, 0_u64..2000, 1_u64..4), 150..400),
@@ -464,7 +464,7 @@ mod tests {
             let gaps: Vec<u64> = set.gaps(window.0, window.1).flat_map(|(s, e)| s..e).collect();
             prop_assert_eq!(gaps, (window.0..window.1).filter(|b| !model.contains(b)).collect::<Vec<_>>());
 
-            // Inserting the ranges in descending order gives an equal set, and both forget the ranges below
+            // Inserting the ranges in descending order results in an equal set. Both sets forget the same ranges below
             // an offset.
             let mut again = RangeSet::new();
             set.iter().rev().for_each(|(start, end)| assert_eq!(again.insert(start, end), end - start));
@@ -474,7 +474,7 @@ mod tests {
             prop_assert_eq!(set.covered(), kept.iter().map(|(start, end)| end - start).sum::<u64>());
             prop_assert_eq!(set.iter().collect::<Vec<_>>(), kept);
 
-            // A long extension removes all ranges that it touches.
+            // A long extension of the in-order data removes all ranges that it reaches.
             let waiting: Vec<_> = again.iter().collect();
             let absorbed = again.absorb(0, below + 1);
             let mut reached = below + 1;

@@ -1,15 +1,13 @@
-//! Shares of the paths in a connection's buffers, so that a slow path cannot fill them: buffer splitting
-//! (Adhari2011), applied by the sender for both ends, and the trigger of chunk rescheduling (Dreibholz et al.
-//! 2010).
+//! Division of a connection's buffers among its paths, so that a slow path cannot fill them: buffer splitting
+//! (Adhari2011), which the sender applies for both ends; and the trigger of chunk rescheduling (Dreibholz et al. 2010).
 //!
-//! There are n paths, and o_P bytes are outstanding on path P. x_P is either o_P or, by a setting, the bytes
-//! that the send buffer keeps for P. New data is sent on P only if x_P + MTU_P ≤ B_send/n and x_P + MTU_P ≤
-//! (a_rwnd + Σ o_j)/n.
+//! n is the number of paths, and o_P the number of outstanding bytes on path P. By a setting, x_P is either o_P or the
+//! number of bytes that the send buffer keeps for P. New data is sent on P only if x_P + MTU_P ≤ B_send/n and x_P +
+//! MTU_P ≤ (a_rwnd + Σ o_j)/n.
 //!
-//! The sum a_rwnd + Σ o_j is the part of the receive buffer that is available to this connection: the free
-//! bytes and those reserved for data in flight. Out-of-order data at the receiver is already subtracted from
-//! a_rwnd, or has been delivered. If the sender counted it once more, as buffered bytes, each chunk that
-//! overtakes a slow path would enlarge that path's share.
+//! The sum a_rwnd + Σ o_j is the part of the receive buffer that the connection may use: the free bytes, and those
+//! reserved for data in flight. Out-of-order data at the receiver has already been subtracted from a_rwnd. If the
+//! sender added it as well, as buffered bytes, each chunk that overtakes a slow path would enlarge that path's share.
 
 /// The ends whose buffers are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -26,12 +24,12 @@ pub enum Sides {
 }
 
 impl Sides {
-    /// Whether the send buffer is split.
+    /// True if the send buffer is split.
     pub const fn sender(self) -> bool {
         matches!(self, Self::Sender | Self::Both)
     }
 
-    /// Whether the receive buffer is split.
+    /// True if the receive buffer is split.
     pub const fn receiver(self) -> bool {
         matches!(self, Self::Receiver | Self::Both)
     }
@@ -43,8 +41,8 @@ pub enum SplittingOn {
     /// Bytes that were sent and neither cumulatively acknowledged nor covered by a gap block.
     #[default]
     Outstanding,
-    /// Bytes that the send buffer keeps for the path, including those that a gap block acknowledges but that
-    /// may be reneged.
+    /// Bytes that the send buffer keeps for the path. They include bytes that a gap block acknowledges, because the
+    /// receiver may renege on them.
     Buffered,
 }
 
@@ -58,7 +56,7 @@ pub struct Occupancy {
 }
 
 impl Occupancy {
-    /// The bytes that count against the share.
+    /// Returns the bytes that count against the share.
     fn of(self, on: SplittingOn) -> u64 {
         match on {
             SplittingOn::Outstanding => self.outstanding,
@@ -66,20 +64,21 @@ impl Occupancy {
         }
     }
 
-    /// Bytes that a gap block acknowledges and that stay buffered, because data before them is missing.
+    /// Returns the bytes that a gap block acknowledges, but that stay in the buffer because data before them is
+    /// missing.
     fn blocked(self) -> u64 {
         self.buffered.saturating_sub(self.outstanding)
     }
 }
 
-/// The buffers that a connection's paths share.
+/// The buffers that the paths of a connection share, and their use.
 #[derive(Clone, Copy, Debug)]
 pub struct Shared {
-    /// Number n of the paths that share the buffers: those that may carry data now.
+    /// Number n of the paths that share the buffers: those on which data may be sent now.
     pub paths: u32,
     /// Bytes that all paths together occupy.
     pub total: Occupancy,
-    /// Size of the send buffer, B_send, bytes; `u64::MAX` for no limit.
+    /// Size of the send buffer, B_send, bytes; `u64::MAX` if it is unlimited.
     pub send_buffer: u64,
     /// The sender's estimate of the free receive buffer, a_rwnd less the data in flight (RFC 9260 §6.2.1),
     /// bytes.
@@ -87,13 +86,13 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Whether `bytes` is more than 1/n of `whole`.
+    /// True if `bytes` is more than 1/n of `whole`.
     fn exceeds_share(&self, bytes: u64, whole: u64) -> bool {
         u128::from(bytes) * u128::from(self.paths.max(1)) > u128::from(whole)
     }
 }
 
-/// Whether new data may be sent on a path.
+/// Permission to send new data on a path, or the reason why it is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendPermission {
     /// The packet may be sent.
@@ -107,18 +106,18 @@ pub enum SendPermission {
 /// The buffer splitting of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Splitting {
-    /// The split buffers.
+    /// The buffers that are split.
     pub sides: Sides,
     /// The kind of bytes that is compared with a path's share.
     pub on: SplittingOn,
 }
 
 impl Splitting {
-    /// Whether a packet of new data, of up to `mtu` bytes, may be sent on a path that occupies `path`.
-    /// Retransmissions are not checked: they need no additional room.
+    /// Decides whether a packet with up to `mtu` bytes of new data may be sent on a path that occupies `path`.
+    /// Retransmissions need no permission, because they occupy no additional bytes.
     ///
-    /// A connection that occupies nothing may always send: otherwise, a buffer of fewer than n packets would
-    /// never carry one.
+    /// A connection that occupies no bytes may always send. Otherwise a buffer of fewer than n packets could never be
+    /// used.
     pub fn judge(self, path: Occupancy, mtu: u32, shared: &Shared) -> SendPermission {
         let taken = shared.total.of(self.on);
         if taken == 0 {
@@ -136,29 +135,30 @@ impl Splitting {
     }
 }
 
-/// Chunk rescheduling: if acknowledged chunks of a path fill its share of a buffer because an earlier chunk,
-/// sent on another path, is missing, the missing chunk is retransmitted on this path, whose acknowledgements
-/// arrive.
+/// Chunk rescheduling. If acknowledged chunks of a path fill its share of a buffer because an earlier chunk, which was
+/// sent on another path, is missing, the missing chunk is retransmitted on this path: its acknowledgements show that it
+/// works.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rescheduling {
-    /// The buffers that are monitored for blocked shares.
+    /// The buffers whose shares are checked for blocked bytes.
     pub sides: Sides,
-    /// The part of its share that a path may have blocked, 0 to 1.
+    /// Part of a path's share, 0 to 1. Rescheduling starts when the blocked bytes of the path reach it.
     pub threshold: f64,
 }
 
 impl Default for Rescheduling {
-    /// Rescheduling is off by default. If it is switched on, the default threshold is half of the share.
+    /// Switches rescheduling off. The default threshold, once it is switched on, is half of the share.
     fn default() -> Self {
         Self { sides: Sides::None, threshold: 0.5 }
     }
 }
 
 impl Rescheduling {
-    /// Whether the chunk that blocks the cumulative acknowledgement has to be retransmitted on the path that
-    /// occupies `path`. A path's share is 1/n of a buffer that is `split`, otherwise the whole buffer.
+    /// True if the chunk that blocks the cumulative acknowledgement must be retransmitted on the path that occupies
+    /// `path`. The share of a path is 1/n of a buffer that is split according to `split`, and otherwise the whole
+    /// buffer.
     ///
-    /// The caller checks the remaining conditions: the chunk is outstanding, was sent on another path and not
+    /// The caller checks the other conditions: the chunk is outstanding, it was sent on another path, it has not been
     /// rescheduled before, and this path is not in recovery.
     pub fn triggers(self, path: Occupancy, shared: &Shared, split: Sides) -> bool {
         let parts = if split == Sides::None { 1 } else { shared.paths.max(1) };
@@ -175,8 +175,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Two paths, a send buffer of 100 kB, 50 kB estimated free at the receiver; 20 kB outstanding, 30 kB
-    /// buffered.
+    /// Two paths with a send buffer of 100 kB, of which 20 kB are outstanding and 30 kB buffered. The receiver has an
+    /// estimated 50 kB free.
     const SHARED: Shared = Shared {
         paths: 2,
         total: Occupancy { outstanding: 20_000, buffered: 30_000 },
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn two_paths_halve_the_send_buffer() {
-        // The share of each path is 50,000 B.
+        // The share of each path is 50,000 B, and a packet has up to 1,500 B.
         let (sender, on) = (Sides::Sender, SplittingOn::Outstanding);
         assert_eq!(judge(sender, on, 48_500, 90_000), SendPermission::Admitted);
         assert_eq!(judge(sender, on, 48_501, 90_000), SendPermission::SendBufferShare);
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn receive_buffer_is_free_plus_in_flight_bytes() {
-        // The share of each path is (50,000 + 20,000)/2 = 35,000 B with either setting: the 10,000 B behind a gap are not
-        // in flight.
+        // The share of each path is (50,000 + 20,000)/2 = 35,000 B with either setting: the 10,000 B that are buffered
+        // behind a gap are not in flight.
         let receiver = Sides::Receiver;
         assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_500, 0), SendPermission::Admitted);
         assert_eq!(judge(receiver, SplittingOn::Outstanding, 33_501, 0), SendPermission::ReceiveBufferShare);
@@ -235,12 +235,12 @@ mod tests {
     fn rescheduling_starts_at_half_of_the_share() {
         let sender = Rescheduling { sides: Sides::Sender, ..Rescheduling::default() };
         let path = |blocked: u64| Occupancy { outstanding: 7_000, buffered: 7_000 + blocked };
-        // Threshold without splitting: half of 100,000 B. With splitting: half of 50,000 B.
+        // The threshold is half of 100,000 B without splitting, and half of 50,000 B with splitting.
         assert!(!sender.triggers(path(49_999), &SHARED, Sides::None));
         assert!(sender.triggers(path(50_000), &SHARED, Sides::None));
         assert!(!sender.triggers(path(24_999), &SHARED, Sides::Both));
         assert!(sender.triggers(path(25_000), &SHARED, Sides::Sender));
-        // Threshold at the receiver: half of (50,000 + 30,000)/2 B.
+        // The threshold at the receiver is half of (50,000 + 30,000)/2 B.
         let receiver = Rescheduling { sides: Sides::Receiver, ..sender };
         assert!(!receiver.triggers(path(19_999), &SHARED, Sides::Both));
         assert!(receiver.triggers(path(20_000), &SHARED, Sides::Both));
@@ -250,8 +250,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any buffer size: if every path is refused, data is in flight whose acknowledgement triggers
-        /// the next attempt. And no number overflows.
+        /// If no path gets permission, data is in flight, whose acknowledgement triggers the next attempt. This holds
+        /// for any buffer size, and no number overflows.
         #[test]
         fn splitting_never_stalls_an_idle_connection(
             loads in prop::collection::vec(0_u64..3_000, 1..9),

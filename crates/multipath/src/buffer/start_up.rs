@@ -1,36 +1,37 @@
-//! Detects the end of a connection's start-up. The mechanisms against blocking may be off until then
+//! Detects the end of a connection's start-up. A setting may switch off the mechanisms against blocking until then
 //! (Becke2014 §8.1.1.3, §9.1).
 //!
-//! While windows still grow, a slower path can block a shared buffer only because the window of the faster
-//! path is still small. Reinjection, rescheduling or penalisation would then act on the wrong path. Start-up is over
-//! once the window of the fastest path has reached its maximum: it has shrunk for the first time, by a loss
-//! or by its control, or it is as large as the buffers. If data never fills the fastest path, start-up does
-//! not end, and the mechanisms stay off.
+//! While windows still grow, a slower path blocks a shared buffer only because the window of the faster path is still
+//! small. Reinjection, rescheduling or penalisation would then act on the wrong path. Start-up ends when the window of
+//! the fastest path has reached its maximum: when it shrinks for the first time, by a loss or by its congestion
+//! control, or is as large as the buffers. If data never fills the fastest path, start-up does not end, and the
+//! mechanisms stay off.
 
 use anabranch_base::time::Duration;
 
-/// Records whether a connection's start-up is over; it ends once.
+/// Records whether a connection's start-up has ended. It ends at most once.
 #[derive(Debug)]
 pub struct StartUp {
     over: bool,
-    /// The largest window of each path until now, bytes, by path index.
+    /// The largest window that each path has had, bytes, by path index.
     largest: Vec<u64>,
 }
 
 impl StartUp {
-    /// State at the beginning of a connection. With `at_once` it has no start-up: the mechanisms are active at once.
+    /// Creates the state at the beginning of a connection. If `at_once` is true, there is no start-up: the mechanisms
+    /// are active from the beginning.
     pub const fn new(at_once: bool) -> Self {
         Self { over: at_once, largest: Vec::new() }
     }
 
-    /// Whether start-up is over, so that the mechanisms may be active.
+    /// True if start-up has ended, so the mechanisms may be active.
     pub const fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Updates the state from the paths: for each its smoothed round-trip time, if it is in use and measured,
-    /// and its congestion window in bytes. `room` is the maximum of unacknowledged bytes in the whole
-    /// connection.
+    /// Updates the state. `paths` contains for each path its congestion window in bytes, and its smoothed round-trip
+    /// time if the path is in use and has been measured. `room` is the maximum number of unacknowledged bytes in the
+    /// whole connection.
     pub fn observe(&mut self, paths: impl Iterator<Item = (Option<Duration>, u64)>, room: u64) {
         if self.over {
             return;
@@ -56,7 +57,7 @@ impl StartUp {
 mod tests {
     use super::*;
 
-    /// Whether start-up is over after each of these observations of two paths of 20 and 150 ms.
+    /// Returns, after each of these observations of two paths of 20 and 150 ms, whether start-up has ended.
     fn is_over_after_each(windows: &[[u64; 2]], room: u64) -> Vec<bool> {
         let mut start_up = StartUp::new(false);
         let look = |&[fast, slow]: &[u64; 2]| {
@@ -69,8 +70,8 @@ mod tests {
 
     #[test]
     fn start_up_ends_when_the_fastest_window_shrinks() {
-        // A loss on the slower path, from 40 to 20 kB, has no effect; one on the faster path ends start-up,
-        // for good.
+        // A loss on the slower path, from 40 to 20 kB, has no effect. A loss on the faster path ends start-up for the
+        // rest of the connection.
         let windows =
             [[10, 10], [20, 40], [40, 20], [40, 20], [39, 20], [80, 20]].map(|pair| pair.map(|kb| kb * 1000));
         assert_eq!(is_over_after_each(&windows, 1_000_000), [false, false, false, false, true, true]);
@@ -87,8 +88,8 @@ mod tests {
         start_up.observe([(None, 20_000), (Some(Duration::from_millis(150)), 10_000)].into_iter(), 100_000);
         start_up.observe([(None, 10_000), (Some(Duration::from_millis(150)), 10_000)].into_iter(), 100_000);
         assert!(!start_up.is_over());
-        // Once its round-trip time has been measured, the first path is the fastest. Its window of 10 kB is then
-        // smaller than its earlier one of 20 kB, which ends start-up.
+        // When its round-trip time has been measured, the first path is the fastest. Its window of 10 kB is smaller
+        // than its earlier one of 20 kB, which ends start-up.
         start_up.observe([(Some(Duration::from_millis(20)), 10_000)].into_iter(), 100_000);
         assert!(start_up.is_over());
     }

@@ -1,17 +1,17 @@
 //! BALIA, the balanced linked adaptation (draft-walid-mptcp-congestion-control; Peng et al. 2014).
 //!
-//! With rates x_r = w_r/RTT_r and a_r = max_k x_k / x_r, a real number: per packet acknowledged, windows in
-//! packets, w_r += x_r / (RTT_r · (Σ x_k)²) · (1 + a_r)/2 · (4 + a_r)/5. Loss: w_r −= (w_r/2) · min(a_r,
-//! 1.5); the minimum is one packet.
+//! The rates are x_r = w_r/RTT_r, with windows in packets, and a_r = max_k x_k / x_r is a real number. Each
+//! acknowledged packet adds x_r / (RTT_r · (Σ x_k)²) · (1 + a_r)/2 · (4 + a_r)/5 to w_r. A loss subtracts (w_r/2) ·
+//! min(a_r, 1.5); the minimum window is one packet.
 //!
-//! Slow start as in TCP. The sum does not include paths without a known round-trip time; such a path
-//! grows like one of n equal paths.
+//! Slow start is that of TCP. The sum excludes paths whose round-trip time is unknown; such a path grows like one of n
+//! equal paths.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
 use super::{Ack, Entry, Signal};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Balia::NAME,
     aliases: &[],
@@ -25,7 +25,7 @@ pub(super) const ENTRY: Entry = Entry {
 #[derive(Debug)]
 struct Balia;
 
-/// (Σ x_k, a_r) with rates in packets per second; `None` while the path's own rate is unknown.
+/// Returns (Σ x_k, a_r) with rates in packets per second; `None` while the path's own rate is unknown.
 fn rates(group: &Group<()>, at: usize) -> Option<(f64, f64)> {
     let own = group.path(at);
     if !own.measured() {
@@ -48,7 +48,7 @@ impl Algorithm for Balia {
     fn avoidance(&mut self, group: &mut Group<()>, at: usize, ack: &Ack) -> f64 {
         let path = group.path(at);
         let window = path.packets();
-        // The increase is per acknowledged packet in packets, so it is per acknowledged byte in bytes.
+        // The increase in packets per acknowledged packet equals the increase in bytes per acknowledged byte.
         let acked = ack.acked as f64;
         let Some((total, a)) = rates(group, at) else {
             let n = group.count(at);

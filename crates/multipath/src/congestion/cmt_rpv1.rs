@@ -1,16 +1,16 @@
 //! CMT/RPv1, resource pooling by thresholds (Dreibholz2011 §III-B.1).
 //!
-//! With the share ŝ_P = s_P / Σ s_i: slow start c += ⌈ŝ_P · min(α, MSS)⌉; avoidance c += ⌈ŝ_P · MSS⌉ per full
-//! window; loss s = max(c − ½ Σ c_i, ⌈ŝ_P · 4 · MSS⌉, MSS).
+//! The share of a path is ŝ_P = s_P / Σ s_i. Slow start: c += ⌈ŝ_P · min(α, MSS)⌉ per acknowledgement. Congestion
+//! avoidance: c += ⌈ŝ_P · MSS⌉ per full window. Loss: s = max(c − ½ Σ c_i, ⌈ŝ_P · 4 · MSS⌉, MSS).
 //!
-//! A path that has had no loss has no threshold; the formulas use the mean of the known thresholds for it. While
-//! no threshold is known all shares are equal.
+//! A path that has had no loss has no threshold; for it, the formulas use the mean of the known thresholds. While no
+//! threshold is known, all shares are equal.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
 use super::{Ack, Entry, Signal};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: CmtRpV1::NAME,
     aliases: &["rpv1"],
@@ -24,7 +24,7 @@ pub(super) const ENTRY: Entry = Entry {
 #[derive(Debug)]
 struct CmtRpV1;
 
-/// ŝ_P · `bytes`.
+/// Returns ŝ_P · `bytes`.
 fn share(group: &Group<()>, at: usize, bytes: u64) -> f64 {
     let (mut known, mut sum, mut paths) = (0_u32, 0.0, 0_u32);
     for path in group.included_paths(at) {

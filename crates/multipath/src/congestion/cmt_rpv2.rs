@@ -1,15 +1,16 @@
 //! CMT/RPv2, resource pooling by rates (Dreibholz2011 §III-B.2, Becke2014 §6.2.1).
 //!
-//! With the share î_P = (c_P/RTT_P) / Σ (c_i/RTT_i): slow start c += ⌈î_P · min(α, MSS)⌉; avoidance c += ⌈î_P
-//! · MSS⌉ per full window; loss s = max(c − ⌈d̂_P · c⌉, MSS) with d̂_P = max(½, ½ / î_P).
+//! The share of a path is î_P = (c_P/RTT_P) / Σ (c_i/RTT_i). Slow start: c += ⌈î_P · min(α, MSS)⌉ per acknowledgement.
+//! Congestion avoidance: c += ⌈î_P · MSS⌉ per full window. Loss: s = max(c − ⌈d̂_P · c⌉, MSS) with d̂_P = max(½, ½ /
+//! î_P).
 //!
-//! The sum does not include paths without a known round-trip time; the share of such a path is the average one.
+//! The sum excludes paths whose round-trip time is unknown; such a path has the average share.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, ceil_bytes};
 use super::{Ack, Entry, Signal};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: CmtRpV2::NAME,
     aliases: &["rpv2", "rp-mpv2"],
@@ -23,7 +24,7 @@ pub(super) const ENTRY: Entry = Entry {
 #[derive(Debug)]
 struct CmtRpV2;
 
-/// (c_P/RTT_P, Σ c_i/RTT_i), in any unit.
+/// Returns (c_P/RTT_P, Σ c_i/RTT_i), both in the same unit.
 fn rates(group: &Group<()>, at: usize) -> (f64, f64) {
     match group.path(at).rate() {
         0.0 => (1.0, group.count(at)),
@@ -50,7 +51,7 @@ impl Algorithm for CmtRpV2 {
     fn threshold(&self, group: &Group<()>, at: usize) -> u64 {
         let (own, total) = rates(group, at);
         let cwnd = group.path(at).cwnd;
-        // own ≤ total: the path is in the sum. So ½ · total/own is at least ½, as defined.
+        // The sum includes this path, so own ≤ total, and ½ · total/own is at least ½, as the definition requires.
         let loss = ceil_bytes(cwnd as f64 * (0.5 * total / own));
         cwnd.saturating_sub(loss)
     }

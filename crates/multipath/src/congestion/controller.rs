@@ -1,6 +1,6 @@
-//! The phases that all algorithms share: slow start and congestion avoidance, byte counting, recovery,
-//! timeouts, idle restarts, penalties, and paths that are added, fail and are removed. An [`Algorithm`]
-//! contains only the arithmetic.
+//! The phases that all algorithms share: slow start, congestion avoidance, byte counting, recovery, timeouts, idle
+//! restarts and penalties; and the handling of paths that are added, fail or are removed. An [`Algorithm`] contains
+//! only the arithmetic.
 
 use super::group::{Group, Path, ceil_bytes};
 use super::{Ack, CongestionControl, Idle, Loss, LossKind, PathSetup, PenaltyInSlowStart, Rules, Timeout};
@@ -18,73 +18,73 @@ pub enum Reaction {
     Ecn,
     /// The first expiry of the retransmission timer for its data.
     Timeout,
-    /// A restart after an idle time (RFC 5681 §4.1) or a penalty: there was no loss, but the
-    /// window no longer results from the algorithm.
+    /// A restart after an idle time (RFC 5681 §4.1), or a penalty. There was no loss, but the window is no longer the
+    /// one that the algorithm computed.
     Reset,
 }
 
 /// The arithmetic of one congestion control.
 ///
-/// Every method gets the whole connection and the index of the affected path; the path exists.
+/// Each method gets all paths of the connection, and the index of the affected path, which exists.
 pub trait Algorithm: Debug + Send {
     /// The name used in scenarios.
     const NAME: &'static str;
 
-    /// True if congestion avoidance opens the window once per full window of acknowledged data, by a
-    /// rounded-up number of bytes; false if it does with each acknowledgement, by a real number of bytes.
+    /// True if congestion avoidance opens the window once per full window of acknowledged data, by a whole number of
+    /// bytes, rounded up. False if it opens the window with each acknowledgement, by a real number of bytes.
     const PER_WINDOW: bool;
 
-    /// True if the algorithm's implementation in Linux has its own counter towards the next increase, which a
-    /// loss does not reset. Used with `whole_packets`, which imitates Linux.
+    /// True if Linux's implementation of the algorithm counts towards the next increase in a separate counter, which a
+    /// loss does not reset. It matters only with `whole_packets`, which imitates Linux.
     const OWN_COUNT: bool = false;
 
-    /// True if the algorithm needs the delays of its paths.
+    /// True if the algorithm uses the delays of its paths, so the caller must report them.
     const WANTS_DELAYS: bool = false;
 
     /// State of the algorithm for each path.
     type State: Clone + Debug + Send + Default;
 
-    /// Called for every acknowledgement of new data before the window reacts, even if the window does not
+    /// Processes an acknowledgement of new data, before the window reacts to it. Called even if the window does not
     /// change.
     fn observe(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) {
         let _ = (group, at, ack);
     }
 
-    /// Called for every delay, before the acknowledgement from which it was measured; only with
-    /// [`WANTS_DELAYS`](Self::WANTS_DELAYS).
+    /// Processes a measured delay, before the acknowledgement from which it was measured. Called only if
+    /// [`WANTS_DELAYS`](Self::WANTS_DELAYS) is true.
     fn delay(&mut self, group: &mut Group<Self::State>, at: usize, sample: &DelaySample) {
         let _ = (group, at, sample);
     }
 
-    /// Slow start: the growth of the window, bytes.
+    /// Returns the growth of the window in slow start, bytes.
     fn slow_start(&self, group: &Group<Self::State>, at: usize, acked: u64) -> u64 {
         group.path(at).slow_start_step(acked)
     }
 
-    /// Congestion avoidance: the change of the window for `ack`, bytes. With
-    /// [`PER_WINDOW`](Self::PER_WINDOW), a full window has been acknowledged.
+    /// Returns the change of the window for `ack` in congestion avoidance, bytes. If [`PER_WINDOW`](Self::PER_WINDOW)
+    /// is true, a full window has been acknowledged.
     fn avoidance(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) -> f64;
 
-    /// Loss: the new threshold, bytes; the caller applies the minimum of one packet.
+    /// Returns the new threshold after a loss, bytes. The caller applies the minimum of one packet.
     fn threshold(&self, group: &Group<Self::State>, at: usize) -> u64;
 
-    /// Called for a reaction before window and threshold change.
+    /// Prepares the state for a reaction, before window and threshold change.
     fn react(&mut self, group: &mut Group<Self::State>, at: usize, reaction: Reaction) {
         let _ = (group, at, reaction);
     }
 
-    /// A reaction was spurious: changes the present state to the one that it would be without the reaction.
-    /// `before` is the state right before the reaction.
+    /// Reverts a reaction that was spurious: changes the current state to that without the reaction. `before` is the
+    /// state right before the reaction.
     fn undo(state: &mut Self::State, before: Self::State) {
         *state = before;
     }
 
-    /// The packet size changed: multiplies the packet counts of the state by `factor`.
+    /// Multiplies the packet counts in the state by `factor`, because the packet size has changed.
     fn rescale(state: &mut Self::State, factor: f64) {
         let _ = (state, factor);
     }
 
-    /// Updates the window of a path, which may grow, for an acknowledgement.
+    /// Updates the window of a path for an acknowledgement; the caller has checked that the window may grow.
     fn grow(&mut self, group: &mut Group<Self::State>, at: usize, ack: &Ack) {
         if group.path(at).slow_starts() {
             let bytes = self.slow_start(group, at, ack.acked);
@@ -107,7 +107,7 @@ pub struct Controller<A: Algorithm> {
 }
 
 impl<A: Algorithm> Controller<A> {
-    /// A control of a connection without paths.
+    /// Creates a congestion control for a connection without paths.
     pub const fn new(algorithm: A) -> Self {
         Self { algorithm, group: Group::new() }
     }
@@ -116,7 +116,7 @@ impl<A: Algorithm> Controller<A> {
     fn reduce(&mut self, at: usize, reaction: Reaction, in_flight: u64) {
         let path = self.group.path_mut(at);
         match reaction {
-            // A timeout within a recovery phase belongs to the same loss.
+            // The timeout belongs to the loss that started the recovery, so the state before that loss is kept.
             Reaction::Timeout if path.recovering && path.undo.is_some() => {}
             Reaction::Retransmit | Reaction::Timeout => path.keep_for_undo(),
             Reaction::Ecn | Reaction::Reset => path.undo = None,
@@ -198,7 +198,7 @@ impl<A: Algorithm> CongestionControl for Controller<A> {
     fn on_loss(&mut self, loss: &Loss) {
         let at = loss.path.index();
         match self.group.get(at) {
-            // The window was already reduced for the data in flight.
+            // The window has already been reduced for the loss of data that is in flight.
             None | Some(Path { recovering: true, .. }) => return,
             Some(_) => {}
         }

@@ -1,20 +1,20 @@
 //! CUBIC on each path independently (RFC 9438), with its Reno-friendly region and fast convergence.
 //!
-//! Windows in packets. After a loss at W_max the window follows W(t) = C·(t − K)³ + W_max with K = ∛((W_max −
-//! w)/C), t counted from the start of the congestion avoidance stage. Per packet acknowledged the window
-//! grows by (W(t + RTT) − w)/w, where W(t + RTT) is limited to [w, 1.5·w]. It is never below the window of
-//! Reno with the same reduction: W_est += α/w per packet acknowledged. Loss: s = max(β·c, minimum threshold), β =
-//! 0.7; a loss below the last W_max leaves W_max = w·(1 + β)/2, so that new flows get capacity.
+//! Windows are in packets. After a loss at W_max, the window follows W(t) = C·(t − K)³ + W_max with K = ∛((W_max −
+//! w)/C), where t counts from the start of the congestion avoidance stage. Each acknowledged packet adds (W(t + RTT) −
+//! w)/w, where W(t + RTT) is limited to [w, 1.5·w]. The window is never below that of Reno with the same reduction:
+//! W_est += α/w per acknowledged packet. Loss: s = max(β·c, minimum threshold) with β = 0.7. A loss below the last
+//! W_max sets W_max = w·(1 + β)/2, so that new flows get capacity.
 //!
-//! Without a round-trip time the target is W(t). The time t excludes periods in which the window was not fully
-//! used.
+//! While the round-trip time is unknown, the target is W(t). The time t excludes periods in which the window was not
+//! fully used.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
 use super::{Ack, Entry, Signal};
 use anabranch_base::time::Time;
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Cubic::NAME,
     aliases: &[],
@@ -25,13 +25,13 @@ pub(super) const ENTRY: Entry = Entry {
     build: &|_| Box::new(Controller::new(Cubic)),
 };
 
-/// Packets per second cubed (RFC 9438 §5.1).
+/// The constant C, packets per second cubed (RFC 9438 §5.1).
 const C: f64 = 0.4;
 /// The factor by which a loss reduces the window, as a fraction of integers (RFC 9438 §4.6).
 const BETA: (u64, u64) = (7, 10);
 /// β as a real number.
 const BETA_REAL: f64 = 0.7;
-/// Additive increase that makes Reno with β as aggressive as Reno with ½ (RFC 9438 §4.3): 3·(1 − β)/(1 + β).
+/// The additive increase with which Reno with β is as aggressive as Reno with ½ (RFC 9438 §4.3): 3·(1 − β)/(1 + β).
 const ALPHA: f64 = 3.0 * (1.0 - BETA_REAL) / (1.0 + BETA_REAL);
 
 #[derive(Debug)]
@@ -40,18 +40,18 @@ struct Cubic;
 /// One congestion avoidance stage.
 #[derive(Clone, Debug)]
 struct Epoch {
-    /// The start of the stage, plus the time in which the window was not fully used.
+    /// Start of the stage, moved forward by the time in which the window was not fully used.
     start: Time,
     /// Seconds from the start to the plateau.
     k: f64,
     /// Height of the plateau, packets.
     plateau: f64,
-    /// Window of Reno, packets.
+    /// Window that Reno would have, packets.
     reno: f64,
 }
 
 impl Epoch {
-    /// W(t), packets; t in seconds.
+    /// Returns W(t) in packets; t is in seconds.
     fn window(&self, t: f64) -> f64 {
         let d = t - self.k;
         C * d * d * d + self.plateau
@@ -64,8 +64,8 @@ struct State {
     w_max: f64,
     /// Window before the last loss, packets.
     prior: f64,
-    /// The next stage takes the present window as its plateau, because no loss preceded it, or a timeout did (RFC 9438
-    /// §4.8).
+    /// True if the next stage takes the current window as its plateau, because there was no loss before it, or there
+    /// was a timeout (RFC 9438 §4.8).
     level: bool,
     epoch: Option<Epoch>,
     /// Arrival time of the last acknowledgement.
@@ -94,7 +94,7 @@ impl Algorithm for Cubic {
     fn observe(&mut self, group: &mut Group<State>, at: usize, ack: &Ack) {
         let state = &mut group.path_mut(at).state;
         if let Some(epoch) = state.epoch.as_mut().filter(|_| !ack.cwnd_limited) {
-            // RFC 9438 §5.8: otherwise the window would jump when the application resumes sending.
+            // RFC 9438 §5.8: without this, the window would jump when the application resumes sending.
             epoch.start += ack.now.since(state.last_ack);
         }
         state.last_ack = ack.now;
@@ -104,8 +104,8 @@ impl Algorithm for Cubic {
         let path = group.path_mut(at);
         let (w, mss) = (path.packets(), path.mss as f64);
         let rtt = if path.measured() { 1.0 / path.per_rtt } else { 0.0 };
-        // Packets acknowledged, relative to the window. Divisions dominate the cost of this function; it has
-        // three.
+        // The acknowledged packets, relative to the window. Divisions dominate the cost of this function, so it has
+        // only three.
         let part = ack.acked as f64 / path.window();
         let prior = path.state.prior;
         let epoch = path.state.stage(ack.now, w);
@@ -136,8 +136,8 @@ impl Algorithm for Cubic {
         }
     }
 
-    /// The stage continues as if there had been no loss. The time in which the window was reduced is
-    /// included, because the cubic function depends on time.
+    /// Continues the stage as if there had been no loss. The time since the loss counts, because the cubic function
+    /// depends on time.
     fn undo(state: &mut State, before: State) {
         let last_ack = state.last_ack;
         *state = State { last_ack, ..before };
@@ -146,7 +146,7 @@ impl Algorithm for Cubic {
     fn rescale(state: &mut State, factor: f64) {
         state.w_max *= factor;
         state.prior *= factor;
-        // A new stage starts at the present window: the old stage counts in packets of another size.
+        // A new stage starts at the current window, because the old one counts packets of another size.
         state.epoch = None;
     }
 }

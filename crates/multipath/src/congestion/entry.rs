@@ -4,7 +4,7 @@ use super::CongestionControl;
 use crate::registry::Named;
 use core::fmt::{self, Debug, Formatter};
 
-/// Slow start of a coupled control; publications differ in it.
+/// Slow start of a coupled congestion control. Publications differ in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SlowStart {
     /// Each path has its own slow start, as in TCP (RFC 6356 §3).
@@ -20,9 +20,9 @@ pub enum Couple {
     /// All paths (RFC 6356 §2: shared bottlenecks are not known).
     #[default]
     All,
-    /// Paths that share a bottleneck according to their delays (RFC 8382); all paths until a result is
-    /// known. A path that shares no bottleneck is treated like a separate connection (Ferlin et al.:
-    /// Revisiting Congestion Control for Multipath TCP with Shared Bottleneck Detection, INFOCOM 2016).
+    /// Paths that share a bottleneck according to their delays (RFC 8382), or all paths while no result is known. A
+    /// path that shares no bottleneck is treated like a separate connection (Ferlin et al.: Revisiting Congestion
+    /// Control for Multipath TCP with Shared Bottleneck Detection, INFOCOM 2016).
     Shared,
 }
 
@@ -40,30 +40,30 @@ pub enum Signal {
 /// Options of an algorithm in a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Slow start of `lia`; the others have only one variant.
+    /// Slow start of `lia`. Other algorithms ignore this option.
     pub slow_start: SlowStart,
     /// The paths that a coupled control couples.
     pub couple: Couple,
 }
 
-/// A function that creates a control for a connection without paths.
+/// A function that creates a congestion control for a connection without paths.
 pub type Build = &'static (dyn Fn(&Options) -> Box<dyn CongestionControl> + Send + Sync);
 
-/// A congestion control, as listed in the table of all controls.
+/// A congestion control in the table of all congestion controls.
 pub struct Entry {
     /// The name used in scenarios.
     pub name: &'static str,
-    /// Other names in publications, accepted in scenarios.
+    /// Names in publications that scenarios may use as well.
     pub aliases: &'static [&'static str],
     /// Description in one line.
     pub summary: &'static str,
     /// The defining publication.
     pub source: &'static str,
-    /// Whether the paths of a connection share their growth.
+    /// True if the growth of one path depends on the other paths of the connection.
     pub coupled: bool,
-    /// The control's congestion signal.
+    /// The signal to which the congestion control reacts.
     pub signal: Signal,
-    /// Creates a control for a connection without paths.
+    /// Creates the congestion control for a connection without paths.
     pub build: Build,
 }
 

@@ -1,20 +1,20 @@
-//! The paths of one connection, in the form that every algorithm gets.
+//! The paths of one connection, in the form in which algorithms get them.
 
 use super::{Ack, PathSetup, Rules};
 use crate::shared_bottleneck::UNKNOWN;
 use anabranch_base::time::Duration;
 
-/// Upper bound of windows and finite thresholds, bytes: sums over 256 paths fit 64 bits, and an `f64`
-/// represents each exactly.
+/// Upper bound of windows and finite thresholds, bytes. With this bound, sums over 256 paths fit into 64 bits, and
+/// `f64` represents each value exactly.
 pub(super) const MAX_WINDOW: u64 = 1 << 48;
 
-/// Lower bound of round-trip times, so that quotients stay finite: one tick of a microsecond clock.
+/// Lower bound of round-trip times, one tick of a microsecond clock. With it, quotients stay finite.
 const MIN_RTT: Duration = Duration::from_micros(1);
 
 /// A fraction of a byte below this value is a rounding error of `f64` and is not rounded up.
 const NOISE: f64 = 1e-6;
 
-/// `bytes` rounded up to a whole byte, at least one: the ⌈·⌉ of the formulas.
+/// Rounds `bytes` up to a whole number of at least one: the ⌈·⌉ of the formulas.
 pub fn ceil_bytes(bytes: f64) -> u64 {
     let bytes = (bytes - NOISE).min(MAX_WINDOW as f64);
     // A cast from f64 truncates, and maps negative numbers to zero.
@@ -36,13 +36,13 @@ pub struct Undo<S> {
     pub ssthresh: u64,
     /// Bytes acknowledged towards the next full window.
     pub partial: u64,
-    /// The remaining fraction by which the window still has to change, bytes.
+    /// The part of a byte by which the window has yet to change, bytes.
     pub fraction: f64,
     /// State of the algorithm.
     pub state: S,
 }
 
-/// One path: the common state of all algorithms, and `state`, which belongs to its own algorithm.
+/// One path: the state that all algorithms have in common, and `state`, which only its algorithm uses.
 #[derive(Clone, Debug)]
 pub struct Path<S> {
     /// Congestion window c, bytes.
@@ -57,35 +57,34 @@ pub struct Path<S> {
     pub rules: Rules,
     /// Minimum threshold of an uncoupled loss reaction, packets.
     floor: u64,
-    /// Packets by which an acknowledgement may open the window in slow start.
+    /// Number of packets by which one acknowledgement may open the window in slow start.
     abc_limit: u64,
-    /// True if window and threshold are multiples of a packet.
+    /// True if window and threshold are whole numbers of packets.
     whole_packets: bool,
     /// True until the data that was outstanding at a timeout has been repaired.
     pub repairing: bool,
-    /// 1/RTT of the smoothed round-trip time, per second; 0 before it is known, so that the path's rate is 0
+    /// Inverse of the smoothed round-trip time, per second. It is 0 before that is known, so the rate of the path is 0,
     /// too.
     pub per_rtt: f64,
     /// Bytes p acknowledged towards the next full window.
     pub partial: u64,
-    /// The part of a byte (or of a packet, with `whole_packets`) by which the window has yet to change, in
-    /// bytes.
+    /// The part of a byte by which the window has yet to change, bytes; with `whole_packets`, the part of a packet.
     pub fraction: f64,
-    /// True if sums include the path and its window may grow.
+    /// True if data may be sent on the path, so its window may grow and sums include the path.
     pub usable: bool,
     /// Identifier of the path's bottleneck.
     pub bottleneck: u16,
-    /// True from a fast retransmission until its success.
+    /// True from a fast retransmission until the retransmitted data has been acknowledged.
     pub recovering: bool,
-    /// State to restore after a spurious reaction. Boxed: losses are rare, and paths are read with every
-    /// acknowledgement.
+    /// State to restore if a reaction proves spurious. It is boxed because losses are rare, but paths are read with
+    /// each acknowledgement.
     pub undo: Option<Box<Undo<S>>>,
     /// State of the algorithm.
     pub state: S,
 }
 
 impl<S: Default> Path<S> {
-    /// A path with the initial values of `setup`.
+    /// Creates a path with the initial values of `setup`.
     pub fn new(setup: &PathSetup) -> Self {
         let mss = u64::from(setup.mss.max(1));
         let ssthresh = match setup.initial_ssthresh {
@@ -117,7 +116,7 @@ impl<S: Default> Path<S> {
 }
 
 impl<S: Clone> Path<S> {
-    /// Saves the state, in case the following reaction proves spurious.
+    /// Saves the state, so that the following reaction can be reverted if it proves spurious.
     pub fn keep_for_undo(&mut self) {
         self.undo = Some(Box::new(Undo {
             cwnd: self.cwnd,
@@ -137,32 +136,32 @@ impl<S> Path<S> {
         }
     }
 
-    /// Minimum threshold of an uncoupled loss reaction, bytes.
+    /// Returns the minimum threshold of an uncoupled loss reaction, bytes.
     pub fn floor(&self) -> u64 {
         self.floor * self.mss
     }
 
-    /// Whether the round-trip time is known.
+    /// True if the round-trip time is known.
     pub fn measured(&self) -> bool {
         self.per_rtt > 0.0
     }
 
-    /// The window as a real number, bytes.
+    /// Returns the window as a real number, bytes.
     pub fn window(&self) -> f64 {
         self.cwnd as f64
     }
 
-    /// The window in packets.
+    /// Returns the window in packets.
     pub fn packets(&self) -> f64 {
         self.cwnd as f64 / self.mss as f64
     }
 
-    /// c/RTT, bytes per second; 0 before the round-trip time is known.
+    /// Returns c/RTT, bytes per second; 0 before the round-trip time is known.
     pub fn rate(&self) -> f64 {
         self.cwnd as f64 * self.per_rtt
     }
 
-    /// Whether the window is in slow start: c < s.
+    /// True if the window is in slow start: c < s.
     pub fn slow_starts(&self) -> bool {
         self.cwnd < self.ssthresh
     }
@@ -175,7 +174,7 @@ impl<S> Path<S> {
         acked.min(packets.saturating_mul(self.mss)).min(room)
     }
 
-    /// p += `acked`; true, and p −= c, once a full window has been acknowledged.
+    /// Adds `acked` to p. Once a full window has been acknowledged, subtracts c from p and returns true.
     pub fn full_window(&mut self, acked: u64) -> bool {
         self.partial = self.partial.saturating_add(acked);
         let full = self.partial >= self.cwnd;
@@ -185,7 +184,7 @@ impl<S> Path<S> {
         full
     }
 
-    /// Opens the window by whole bytes.
+    /// Opens the window by a whole number of bytes.
     pub fn grow(&mut self, bytes: u64) {
         if self.whole_packets {
             self.shift(bytes as f64);
@@ -239,8 +238,8 @@ impl<S> Path<S> {
         }
     }
 
-    /// Resets the count towards the next increase. `own` is true if the control in Linux has a separate counter,
-    /// which is not reset: Linux resets only `snd_cwnd_cnt` with every reaction.
+    /// Resets the count towards the next increase. `own` is true if the congestion control in Linux has a separate counter,
+    /// which is not reset, because Linux resets only `snd_cwnd_cnt` with each reaction.
     pub fn restart_count(&mut self, own: bool) {
         if !(own && self.whole_packets) {
             (self.partial, self.fraction) = (0, 0.0);
@@ -255,7 +254,7 @@ pub struct Group<S> {
 }
 
 impl<S> Group<S> {
-    /// A connection without paths.
+    /// Creates a connection without paths.
     pub const fn new() -> Self {
         Self { paths: Vec::new() }
     }
@@ -275,17 +274,17 @@ impl<S> Group<S> {
         }
     }
 
-    /// The path at `at`, if there is one.
+    /// Returns the path at `at`, if there is one.
     pub fn get(&self, at: usize) -> Option<&Path<S>> {
         self.paths.get(at)?.as_ref()
     }
 
-    /// The path at `at`, mutable, if there is one.
+    /// Returns the path at `at`, mutable, if there is one.
     pub fn get_mut(&mut self, at: usize) -> Option<&mut Path<S>> {
         self.paths.get_mut(at)?.as_mut()
     }
 
-    /// The path at `at`.
+    /// Returns the path at `at`.
     ///
     /// # Panics
     /// If no path has this index; an [`Algorithm`](super::Algorithm) gets indices of existing paths only.
@@ -293,7 +292,7 @@ impl<S> Group<S> {
         self.get(at).expect("the controller passes identifiers of existing paths only")
     }
 
-    /// The path at `at`, mutable.
+    /// Returns the path at `at`, mutable.
     ///
     /// # Panics
     /// If no path has this index.
@@ -311,17 +310,17 @@ impl<S> Group<S> {
         })
     }
 
-    /// Number of paths in the sums for `at`; at least one.
+    /// Returns the number of paths that the sums for `at` include; at least one.
     pub fn count(&self, at: usize) -> f64 {
         self.included_paths(at).count() as f64
     }
 
-    /// Σ c_i, bytes.
+    /// Returns Σ c_i, bytes.
     pub fn total_window(&self, at: usize) -> u64 {
         self.included_paths(at).map(|path| path.cwnd).sum()
     }
 
-    /// Σ c_i/RTT_i over the paths with a known round-trip time, bytes per second.
+    /// Returns Σ c_i/RTT_i over the paths with a known round-trip time, bytes per second.
     pub fn total_rate(&self, at: usize) -> f64 {
         self.included_paths(at).map(Path::rate).sum()
     }

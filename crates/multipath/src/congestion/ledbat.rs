@@ -1,14 +1,16 @@
 //! LEDBAT on each path independently (RFC 6817): a background transfer that leaves the capacity to other flows as soon as
 //! they build a queue.
 //!
-//! With the queueing delay q = current − base of the path's one-way delay and a target of 100 ms, every acknowledgement
-//! changes the window by gain·(target − q)/target·acked·MSS/w (§2.4.2), down to 2 packets. So the window grows by at
-//! most a packet per round trip, without slow start, and is stable with a queue of 100 ms. The base delay is the
-//! smallest of the last 10 minutes, in steps of a minute (§2.4.2, BASE_HISTORY); the current delay is the smallest of
-//! the last 4 samples (CURRENT_FILTER). Loss as Reno, at least 2 packets.
+//! q = current − base is the queueing delay of the path, from its one-way delay; the target is 100 ms. Each
+//! acknowledgement changes the window by gain·(target − q)/target·acked·MSS/w (§2.4.2); the minimum is 2 packets. So
+//! the window grows by at most a packet per round trip, without slow start, and is stable when the queue is 100 ms
+//! long. The base delay is the smallest of the last 10 minutes, in steps of a minute (§2.4.2, BASE_HISTORY). The
+//! current delay is the smallest of the last 4 samples (CURRENT_FILTER). A loss reduces the window as in Reno, to at
+//! least 2 packets.
 //!
-//! Delays are one-way differences of TCP's timestamps (RFC 7323), of milliseconds; the unknown offset of the clocks is in
-//! both delays. Without timestamps, and for SCTP, they are round trips, which include queues on the way back.
+//! Delays are differences of TCP's timestamps (RFC 7323), which are in milliseconds. The unknown offset between the
+//! clocks is in both delays, so it cancels. Without timestamps, and for SCTP, delays are round-trip times, which
+//! include queues on the way back.
 
 use super::controller::{Algorithm, Controller};
 use super::group::Group;
@@ -17,7 +19,7 @@ use super::{Ack, Entry, Signal};
 use crate::shared_bottleneck::{DelaySample, RelativeDelay};
 use anabranch_base::time::{Duration, Time};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Ledbat::NAME,
     aliases: &[],
@@ -28,17 +30,17 @@ pub(super) const ENTRY: Entry = Entry {
     build: &|_| Box::new(Controller::new(Ledbat)),
 };
 
-/// Queueing delay that the control aims at, seconds.
+/// Queueing delay at which the window stays constant, seconds.
 const TARGET: f64 = 0.1;
-/// Packets by which the window grows per round trip without a queue.
+/// Number of packets by which the window grows per round trip if there is no queue.
 const GAIN: f64 = 1.0;
-/// Smallest window after a decision, packets.
+/// Minimum window, packets.
 const MIN_PACKETS: u64 = 2;
-/// Length of a step of the history of base delays.
+/// Length of one step of the history of base delays.
 const STEP: Duration = Duration::from_secs(60);
-/// Steps of the history.
+/// Number of steps in the history of base delays.
 const STEPS: usize = 10;
-/// Samples of which the smallest is the current delay.
+/// Number of samples; the smallest of them is the current delay.
 const FILTER: usize = 4;
 
 #[derive(Debug)]
@@ -46,13 +48,13 @@ struct Ledbat;
 
 #[derive(Clone, Debug)]
 struct State {
-    /// The first one-way delay, milliseconds, to which the others are relative; `None` without timestamps.
+    /// The first one-way delay, milliseconds. The other delays are relative to it. `None` without timestamps.
     reference: Option<u32>,
-    /// The smallest delay of each step, seconds; the present step is the first.
+    /// The smallest delay of each step, seconds. The current step comes first.
     base: [f64; STEPS],
-    /// When the present step ends.
+    /// Time at which the current step ends.
     step_end: Time,
-    /// The last delays, seconds, the newest at `newest`.
+    /// The last delays, seconds.
     current: [f64; FILTER],
     newest: usize,
 }
@@ -73,7 +75,7 @@ impl State {
     /// Adds a delay, seconds.
     fn add(&mut self, now: Time, delay: f64) {
         if now >= self.step_end {
-            // After a pause that is longer than the history, all of it is too old.
+            // After a pause longer than the history, all its steps are too old.
             let passed = now.since(self.step_end).as_nanos() / STEP.as_nanos() + 1;
             let passed = usize::try_from(passed).unwrap_or(STEPS).min(STEPS);
             self.base.rotate_right(passed % STEPS);
@@ -85,7 +87,7 @@ impl State {
         self.current[self.newest] = delay;
     }
 
-    /// Queueing delay, seconds; `None` before the first sample.
+    /// Returns the queueing delay, seconds; `None` before the first sample.
     fn queue(&self) -> Option<f64> {
         let least = |delays: &[f64]| delays.iter().copied().fold(f64::INFINITY, f64::min);
         let (base, current) = (least(&self.base), least(&self.current));
@@ -103,7 +105,7 @@ impl Algorithm for Ledbat {
         let state = &mut group.path_mut(at).state;
         let RelativeDelay::OneWay(millis) = sample.delay else { return };
         let reference = *state.reference.get_or_insert(millis);
-        // Serial arithmetic: the clocks' difference wraps.
+        // Serial number arithmetic, because the difference of the clocks wraps.
         let relative = f64::from(millis.wrapping_sub(reference).cast_signed()) / 1e3;
         state.add(sample.now, relative);
     }
@@ -115,12 +117,12 @@ impl Algorithm for Ledbat {
         }
     }
 
-    /// LEDBAT has no slow start: the formula of congestion avoidance holds from the first acknowledgement on.
+    /// Applies the formula of congestion avoidance from the first acknowledgement on, because LEDBAT has no slow start.
     fn grow(&mut self, group: &mut Group<State>, at: usize, ack: &Ack) {
         let bytes = self.avoidance(group, at, ack);
         let path = group.path_mut(at);
         let least = (MIN_PACKETS * path.mss) as f64;
-        // A window that a timeout has made smaller than the minimum does not shrink.
+        // If a timeout has made the window smaller than the minimum, the window does not shrink further.
         path.shift(bytes.max((least - path.window()).min(0.0)));
     }
 
@@ -128,7 +130,7 @@ impl Algorithm for Ledbat {
         let path = group.path(at);
         let Some(queue) = path.state.queue() else { return 0.0 };
         let off_target = (TARGET - queue) / TARGET;
-        // An acknowledgement of more than a window counts as one window.
+        // An acknowledgement of more than a window counts as one of a whole window.
         let part = (ack.acked as f64 / path.window()).min(1.0);
         GAIN * off_target * part * path.mss as f64
     }
@@ -138,6 +140,6 @@ impl Algorithm for Ledbat {
         half_window(path, MIN_PACKETS * path.mss)
     }
 
-    /// Delays do not depend on the reaction.
+    /// Keeps the state, because delays do not depend on the reaction.
     fn undo(_state: &mut State, _before: State) {}
 }

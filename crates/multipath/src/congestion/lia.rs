@@ -1,26 +1,26 @@
 //! LIA, the linked increases algorithm (RFC 6356; on SCTP "MPTCP-like", Becke2014 §6.2.2).
 //!
-//! The first publication of MPTCP-like, Dreibholz2011 §III-C, can be read as another control:
+//! The first publication of MPTCP-like, Dreibholz2011 §III-C, can be read as another algorithm, which is
 //! [`lia_2011`](super::lia_2011).
 //!
-//! Avoidance, per acknowledgement: c += min(a·α·MSS/Σc, α·MSS/c_P) with a = Σc · max(c_i/RTT_i²) / (Σ
-//! c_i/RTT_i)². The form of Becke2014, min(⌈â·c_P⌉, MSS) once per full window, opens the window by the same
-//! amount per full window. Both protocols use the form per acknowledgement here: it follows a changing total
-//! more closely, and the RFC and TCP's implementations use it. Fractions of a byte are carried over, not
-//! rounded up: at a large window, rounding up with every acknowledgement would add considerable growth.
+//! Congestion avoidance, per acknowledgement: c += min(a·α·MSS/Σc, α·MSS/c_P) with a = Σc · max(c_i/RTT_i²) / (Σ
+//! c_i/RTT_i)². The form of Becke2014, min(⌈â·c_P⌉, MSS) once per full window, opens the window by the same amount per
+//! full window. Here both protocols use the form per acknowledgement: it follows a changing total more closely, and the
+//! RFC and implementations of TCP use it. Fractions of a byte are carried over to the next acknowledgement. Rounding
+//! them up would add considerable growth to a large window.
 //!
-//! Slow start: as in TCP, or coupled: c += min(⌈c_P/MSS_P · â · min(α, MSS)⌉, min(α, MSS)), with windows in
-//! packets in â = max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² (Becke2014 eq. 6.11).
+//! Slow start is that of TCP, or coupled: c += min(⌈c_P/MSS_P · â · min(α, MSS)⌉, min(α, MSS)), where â =
+//! max((c_i/MSS_i)/RTT_i²) / (Σ (c_i/MSS_i)/RTT_i)² has windows in packets (Becke2014 eq. 6.11).
 //!
-//! Loss: s = max(c − c/2, MSS). The sums do not include paths without a known round-trip time; such a
-//! path grows like one of n equal paths.
+//! Loss: s = max(c − c/2, MSS). The sums exclude paths whose round-trip time is unknown; such a path grows like one of
+//! n equal paths.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};
 use super::reno::half_window;
 use super::{Ack, Entry, Signal, SlowStart};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Lia::NAME,
     aliases: &["mptcp-like"],
@@ -36,11 +36,11 @@ struct Lia {
     slow_start: SlowStart,
 }
 
-/// max(w_i/RTT_i²) / (Σ w_i/RTT_i)², where `window` gives w_i.
+/// Returns max(w_i/RTT_i²) / (Σ w_i/RTT_i)², where `window` returns w_i.
 pub(super) fn aggressiveness(group: &Group<()>, at: usize, window: impl Fn(&Path<()>) -> f64) -> f64 {
     let own = group.path(at);
     if !own.measured() {
-        // Without a round-trip time, all paths are treated as equal to this one.
+        // While this path has no round-trip time, all paths are treated as equal to it.
         let n = group.count(at);
         return 1.0 / (n * n * window(own));
     }

@@ -1,14 +1,14 @@
 //! MPTCP-like congestion control in its first publication for SCTP (Dreibholz2011 §III-C), in the
 //! interpretation with consistent units.
 //!
-//! â = Σ c_i · max(c_i/RTT_i²) / (Σ c_i/RTT_i)², a number without unit: 1 for one path, 1/n for n equal paths.
-//! Slow start: c += min(⌈â · min(α, MSS)⌉, min(α, MSS)). Avoidance: c += min(⌈â · MSS⌉, MSS) per full window.
-//! Loss: as [`lia`](super::lia).
+//! â = Σ c_i · max(c_i/RTT_i²) / (Σ c_i/RTT_i)² is a number without unit: 1 for one path, 1/n for n equal paths. Slow
+//! start: c += min(⌈â · min(α, MSS)⌉, min(α, MSS)) per acknowledgement. Congestion avoidance: c += min(⌈â · MSS⌉, MSS)
+//! per full window. Loss: the same as in [`lia`](super::lia).
 //!
-//! In RFC 6356, the growth of each path is this growth times its share of the total window, c_P/Σ c_i.
-//! Without this factor a path with a small window grows as fast as one with a large window, and n equal paths
-//! together as fast as one flow instead of 1/n of that. This is closer to uncoupled paths than LIA, and not
-//! fair to TCP by design.
+//! In RFC 6356, the growth of each path is this growth times its share of the total window, c_P/Σ c_i. Without that
+//! factor, a path with a small window grows as fast as one with a large window, and n equal paths together grow as fast
+//! as one flow, instead of 1/n of that. So this algorithm is closer to uncoupled paths than LIA; it is not designed to
+//! be fair to TCP.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path, ceil_bytes};
@@ -16,7 +16,7 @@ use super::lia::aggressiveness;
 use super::reno::half_window;
 use super::{Ack, Entry, Signal};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Lia2011::NAME,
     aliases: &[],
@@ -30,7 +30,7 @@ pub(super) const ENTRY: Entry = Entry {
 #[derive(Debug)]
 struct Lia2011;
 
-/// min(⌈â · `bytes`⌉, `bytes`).
+/// Returns min(⌈â · `bytes`⌉, `bytes`).
 fn scaled_growth(group: &Group<()>, at: usize, bytes: u64) -> u64 {
     let total = group.total_window(at) as f64;
     ceil_bytes(total * aggressiveness(group, at, Path::window) * bytes as f64).min(bytes)

@@ -1,24 +1,24 @@
 //! OLIA, the opportunistic linked increases algorithm (draft-khalili-mptcp-congestion-control; Khalili et al.
 //! 2012).
 //!
-//! Per packet acknowledged, windows in packets: w_r += (w_r/RTT_r²) / (Σ w_p/RTT_p)² + α_r/w_r.
+//! Each acknowledged packet adds (w_r/RTT_r²) / (Σ w_p/RTT_p)² + α_r/w_r to w_r; windows are in packets.
 //!
-//! ℓ_p is the larger of the bytes acknowledged since the last loss and the bytes between the last two losses.
-//! The *best* paths maximise ℓ_p/RTT_p², the *largest* have the largest window (in whole packets), the
-//! *collected* are best without being largest. If there are collected paths, α_r = 1/(n·|collected|) on them
-//! and −1/(n·|largest|) on the largest: window moves from the largest to the best. Otherwise α = 0. All
-//! quotients are real numbers.
+//! ℓ_p is the larger of two numbers: the bytes acknowledged since the last loss, and the bytes acknowledged between the
+//! last two losses. The *best* paths have the largest ℓ_p/RTT_p², the *largest* paths have the largest window (in whole
+//! packets), and the *collected* paths are best but not largest. If there are collected paths, α_r is 1/(n·|collected|)
+//! for them and −1/(n·|largest|) for the largest paths: this moves window from the largest to the best paths. Otherwise
+//! α is 0. All quotients are real numbers.
 //!
-//! Slow start as in TCP. Loss: s = max(c − c/2, MSS). During recovery the formulas use a path's threshold, which
-//! is the window that the common phases maintain. Sets and sums do not include paths without a known round-trip
-//! time; such a path grows like one of n equal paths.
+//! Slow start is that of TCP. Loss: s = max(c − c/2, MSS). During recovery, the formulas use the window that the common
+//! phases maintain, which is the threshold of the path. Sets and sums exclude paths whose round-trip time is unknown;
+//! such a path grows like one of n equal paths.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
 use super::reno::half_window;
 use super::{Ack, Entry, Signal};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Olia::NAME,
     aliases: &[],
@@ -32,7 +32,7 @@ pub(super) const ENTRY: Entry = Entry {
 #[derive(Debug)]
 struct Olia;
 
-/// Bytes that a path has carried.
+/// Bytes acknowledged on a path, in relation to its losses.
 #[derive(Clone, Debug, Default)]
 struct Carried {
     /// Bytes acknowledged since the last loss of the path.
@@ -42,12 +42,12 @@ struct Carried {
 }
 
 impl Path<Carried> {
-    /// ℓ/RTT².
+    /// Returns ℓ/RTT².
     fn quality(&self) -> f64 {
         self.state.since.max(self.state.between) as f64 * (self.per_rtt * self.per_rtt)
     }
 
-    /// The window in whole packets.
+    /// Returns the window in whole packets.
     fn whole_packets(&self) -> u64 {
         self.cwnd / self.mss
     }
@@ -57,7 +57,7 @@ impl Path<Carried> {
 struct Comparison {
     /// Σ w/RTT, packets per second.
     total: f64,
-    /// Number of paths that share the total.
+    /// Number of paths that the total includes.
     paths: u32,
     /// The largest ℓ/RTT².
     quality: f64,
@@ -85,7 +85,7 @@ impl Comparison {
         path.quality() >= self.quality && !self.is_largest(path)
     }
 
-    /// α_r.
+    /// Returns α_r.
     fn alpha(&self, group: &Group<Carried>, at: usize) -> f64 {
         let (mut collected, mut largest) = (0_u32, 0_u32);
         for path in group.included_paths(at).filter(|path| path.measured()) {
@@ -120,7 +120,7 @@ impl Algorithm for Olia {
     fn avoidance(&mut self, group: &mut Group<Carried>, at: usize, ack: &Ack) -> f64 {
         let path = group.path(at);
         let window = path.packets();
-        // The increase is per acknowledged packet in packets, so it is per acknowledged byte in bytes.
+        // The increase in packets per acknowledged packet equals the increase in bytes per acknowledged byte.
         let acked = ack.acked as f64;
         if !path.measured() {
             let n = group.count(at);
@@ -144,7 +144,7 @@ impl Algorithm for Olia {
         }
     }
 
-    /// Adds the bytes acknowledged since the spurious loss to the interval that this loss ended.
+    /// Adds the bytes acknowledged since the spurious loss to the interval that this loss had ended.
     fn undo(state: &mut Carried, before: Carried) {
         state.since = state.since.saturating_add(before.since);
         state.between = before.between;

@@ -1,5 +1,5 @@
-//! The table of congestion controls. It feeds the scenario parser, the command line, the Python package and
-//! the conformance test, so that every listed algorithm is tested.
+//! The table of congestion controls. The scenario parser, the command line, the Python package and the conformance test
+//! read it, so every listed algorithm is tested.
 
 use super::shared::Shared;
 use super::{CongestionControl, Couple, Entry, Options};
@@ -8,19 +8,19 @@ use crate::registry::{Refused, Registry};
 /// A congestion control as a setting: the entry and its options.
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
-    /// The entry in the table of controls.
+    /// The entry in the table of congestion controls.
     pub entry: &'static Entry,
-    /// The options of the control.
+    /// The options of the congestion control.
     pub options: Options,
 }
 
 impl Choice {
-    /// The control with this name or alias, with default options.
+    /// Returns the congestion control with this name or alias, with default options.
     pub fn find(name: &str) -> Option<Self> {
         find(name).map(|entry| Self { entry, options: Options::default() })
     }
 
-    /// Creates a control for a connection without paths.
+    /// Creates the congestion control for a connection without paths.
     pub fn build(&self) -> Box<dyn CongestionControl> {
         let control = (self.entry.build)(&self.options);
         match self.options.couple {
@@ -55,22 +55,22 @@ pub static ALGORITHMS: &[Entry] = &[
 
 static REGISTRY: Registry<Entry> = Registry::new(ALGORITHMS);
 
-/// The congestion control with this name or alias.
+/// Returns the entry of the congestion control with this name or alias.
 pub fn find(name: &str) -> Option<&'static Entry> {
     REGISTRY.find(name)
 }
 
-/// All congestion controls: those of the table, then the registered ones.
+/// Returns the entries of all congestion controls: those of the table, then the registered ones.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     REGISTRY.all()
 }
 
-/// Adds a congestion control to those that scenarios can name, until the process ends. A program that runs
-/// scenarios with a control of another crate calls this before it reads a scenario.
+/// Registers a congestion control of another crate until the process ends, so that scenarios can name it. A program must
+/// call this before it reads such a scenario.
 ///
 /// # Errors
 ///
-/// If the name or an alias exists or is no word.
+/// If another entry has the name or an alias, or if one of these is not a valid name.
 pub fn register(entry: Entry) -> Result<&'static Entry, Refused> {
     REGISTRY.add(entry)
 }

@@ -1,14 +1,14 @@
-//! New Reno on each path independently: the control of TCP (RFC 5681, RFC 6582), of SCTP (RFC 9260 §7.2), and
-//! of CMT without coupling (Dreibholz2011 §III-A).
+//! New Reno on each path independently: the congestion control of TCP (RFC 5681, RFC 6582), of SCTP (RFC 9260 §7.2),
+//! and of CMT without coupling (Dreibholz2011 §III-A).
 //!
-//! Slow start: c += min(α, MSS). Avoidance: c += MSS per full window. Loss: s = max(c − c/2, minimum
-//! threshold), where c is, for TCP, the part of the window that is in use.
+//! Slow start: c += min(α, MSS) per acknowledgement. Congestion avoidance: c += MSS per full window. Loss: s = max(c −
+//! c/2, minimum threshold); for TCP, c is here the part of the window that is in use.
 
 use super::controller::{Algorithm, Controller};
 use super::group::{Group, Path};
 use super::{Ack, Entry, Signal};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Reno::NAME,
     aliases: &["new-reno", "cmt"],
@@ -19,7 +19,7 @@ pub(super) const ENTRY: Entry = Entry {
     build: &|_| Box::new(Controller::new(Reno)),
 };
 
-/// Half of the window, at least `floor`, bytes: the loss reaction that several algorithms share.
+/// Returns half of the window, but at least `floor`, bytes: the loss reaction that several algorithms share.
 pub(super) fn half_window<S>(path: &Path<S>, floor: u64) -> u64 {
     (path.cwnd - path.cwnd / 2).max(floor)
 }

@@ -1,9 +1,8 @@
-//! A coupled control that couples only paths that share a bottleneck (RFC 8382).
+//! A congestion control that couples only those paths that share a bottleneck (RFC 8382).
 //!
-//! This control wraps the coupled control and a [`Detector`]. After each decision of the detector, each path of the
-//! control gets the mark of its bottleneck, which the control's sums use. A path that changes its group keeps
-//! its window and all of its state; only the set of paths that it is coupled with changes, and so its further
-//! growth.
+//! It wraps a coupled congestion control and a [`Detector`]. After each decision of the detector, each path gets the
+//! mark of its bottleneck, which the sums of the coupled congestion control use. A path whose mark changes keeps its
+//! window and all of its state. Only the set of paths with which it is coupled changes, and so its further growth.
 
 use super::{
     Ack, CongestionControl, Idle, Loss, LostPacket, PathSetup, PenaltyInSlowStart, RateSample, Sent, Timeout,
@@ -13,7 +12,7 @@ use crate::shared_bottleneck::{DelaySample, Detector, Grouping};
 use anabranch_base::time::Time;
 use anabranch_base::units::Rate;
 
-/// A control with a detector of shared bottlenecks.
+/// A coupled congestion control with a detector of shared bottlenecks.
 #[derive(Debug)]
 pub(super) struct Shared {
     control: Box<dyn CongestionControl>,

@@ -1,15 +1,15 @@
 //! Vegas on each path independently (Brakmo, Peterson: TCP Vegas: End to End Congestion Avoidance on a Global Internet,
 //! IEEE Journal on Selected Areas in Communications 13(8), 1995).
 //!
-//! Once per round trip, with windows in packets, diff = w·(1 − base/RTT) estimates the packets that the flow has in
-//! queues. Avoidance: w += 1 if diff < α, w −= 1 if diff > β. Slow start doubles the window every other round trip, so
-//! that the rounds between measure a constant window, and ends when diff > γ, with w = min(w, w·base/RTT + 1). Loss
-//! as Reno.
+//! Once per round trip, diff = w·(1 − base/RTT) estimates the number of packets that the flow has in queues; windows
+//! are in packets. Congestion avoidance: w += 1 if diff < α, w −= 1 if diff > β. Slow start doubles the window every
+//! other round trip, so that the rounds between measure a constant window. It ends when diff > γ, with w = min(w,
+//! w·base/RTT + 1). A loss reduces the window as in Reno.
 //!
-//! Where the paper leaves a choice, this follows Linux: RTT is the smallest sample of the round, which excludes delayed
-//! acknowledgements; a round with fewer than 3 samples grows as Reno does; a decrease lowers the threshold too (s ≤ w −
-//! 1), and a round leaves s ≥ ¾·w. A round lasts from its first acknowledgement for the duration of its newest
-//! round-trip sample.
+//! Where the paper leaves a choice, this implementation follows Linux. RTT is the smallest sample of the round, which
+//! excludes delayed acknowledgements. A round with fewer than 3 samples grows the window as Reno does. A decrease also
+//! lowers the threshold (s ≤ w − 1), and each round raises the threshold to at least ¾·w. A round lasts from its first
+//! acknowledgement for the duration of its newest round-trip sample.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
@@ -17,7 +17,7 @@ use super::reno::half_window;
 use super::{Ack, Entry, Signal};
 use anabranch_base::time::{Duration, Time};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Vegas::NAME,
     aliases: &[],
@@ -34,9 +34,9 @@ const ALPHA: f64 = 2.0;
 const BETA: f64 = 4.0;
 /// Backlog that ends slow start, packets.
 const GAMMA: f64 = 1.0;
-/// Minimum number of round-trip samples of a round for a decision.
+/// Minimum number of round-trip samples in a round for a decision by delay.
 const MIN_SAMPLES: u32 = 3;
-/// Smallest window after a decision, packets.
+/// Minimum window after a decision, packets.
 const MIN_PACKETS: u64 = 2;
 
 #[derive(Debug)]
@@ -46,14 +46,15 @@ struct Vegas;
 struct State {
     /// Smallest sample since the path was added, seconds.
     base: f64,
-    /// Number of samples of this round, and the smallest, seconds.
+    /// Number of samples of this round.
     samples: u32,
+    /// Smallest sample of this round, seconds.
     smallest: f64,
-    /// Bytes acknowledged in this round, for growth as Reno.
+    /// Bytes acknowledged in this round, for the growth as in Reno.
     acked: u64,
-    /// When the round ends.
+    /// Time at which the round ends.
     round_end: Time,
-    /// In slow start, this round measures and the window is constant.
+    /// True if this round of slow start measures, with a constant window.
     pauses: bool,
 }
 
@@ -77,7 +78,7 @@ impl State {
 }
 
 impl Path<State> {
-    /// The decision at the end of a round with enough samples.
+    /// Changes the window at the end of a round with enough samples.
     fn decide(&mut self) {
         let (base, rtt) = (self.state.base, self.state.smallest);
         let diff = self.packets() * (1.0 - base / rtt);
@@ -96,7 +97,7 @@ impl Path<State> {
         }
     }
 
-    /// Sets a smaller window, and s = min(s, w − 1).
+    /// Sets a smaller window, and lowers the threshold to less than it: s = min(s, w − 1).
     fn shrink(&mut self, bytes: u64) {
         self.set_window(bytes.max(MIN_PACKETS * self.mss));
         self.set_ssthresh(self.ssthresh.min(self.cwnd - self.mss));
@@ -157,6 +158,6 @@ impl Algorithm for Vegas {
         state.pauses = false;
     }
 
-    /// The round continues: its samples were measured with the reduced window.
+    /// Keeps the state: the round goes on, and its samples were measured with the reduced window.
     fn undo(_state: &mut State, _before: State) {}
 }

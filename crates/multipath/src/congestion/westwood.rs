@@ -1,9 +1,10 @@
 //! Westwood+ on each path independently (Grieco, Mascolo: Performance Evaluation and Comparison of Westwood+, New Reno,
 //! and Vegas TCP Congestion Control, ACM Computer Communication Review 34(2), 2004).
 //!
-//! Growth as Reno. Once per round trip, b = bytes acknowledged in it over its duration is a sample of the bandwidth, and
-//! BWE = ⅞·BWE + ⅛·b. Loss and timeout: s = max(2 packets, BWE·RTTmin), the window that keeps the path full without a
-//! queue. A loss does not raise the window. Before the first sample, half of the window as Reno.
+//! Growth is that of Reno. Once per round trip, b, the bytes acknowledged in it divided by its duration, is a sample of
+//! the bandwidth, and BWE = ⅞·BWE + ⅛·b. Loss and timeout: s = max(2 packets, BWE·RTTmin), the window that keeps the
+//! path full without a queue; a loss does not raise the window. Before the first sample, a loss halves the window as in
+//! Reno.
 
 use super::controller::{Algorithm, Controller};
 use super::group::Group;
@@ -11,7 +12,7 @@ use super::reno::half_window;
 use super::{Ack, Entry, Signal};
 use anabranch_base::time::{Duration, Time};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: Westwood::NAME,
     aliases: &["westwood+"],
@@ -22,9 +23,9 @@ pub(super) const ENTRY: Entry = Entry {
     build: &|_| Box::new(Controller::new(Westwood)),
 };
 
-/// Weight of the earlier estimate.
+/// Weight of the earlier estimate in the new one.
 const WEIGHT: f64 = 7.0 / 8.0;
-/// Smallest threshold after a loss, packets.
+/// Minimum threshold after a loss, packets.
 const MIN_PACKETS: u64 = 2;
 
 #[derive(Debug)]
@@ -34,9 +35,9 @@ struct Westwood;
 struct State {
     /// Smallest round-trip sample since the path was added, seconds.
     least: f64,
-    /// Bytes acknowledged since the begin of the present sample.
+    /// Bytes acknowledged since the beginning of the current sample.
     acked: f64,
-    /// Begin of the present sample; `None` before the first acknowledgement.
+    /// Beginning of the current sample; `None` before the first acknowledgement.
     begin: Option<Time>,
     /// Estimated bandwidth, bytes per second; 0 before the first sample.
     bandwidth: f64,
@@ -58,7 +59,7 @@ impl Algorithm for Westwood {
         if let Some(rtt) = ack.rtt {
             state.least = state.least.min(rtt.max(Duration::from_micros(1)).as_secs_f64());
         }
-        // The data of the first acknowledgement was sent before the first sample begins.
+        // The first acknowledgement only begins the first sample; its data was sent before that.
         let Some(begin) = state.begin else {
             state.begin = Some(ack.now);
             return;
@@ -89,6 +90,6 @@ impl Algorithm for Westwood {
         ((bandwidth * least) as u64).min(path.cwnd).max(floor)
     }
 
-    /// The estimate does not depend on the reaction.
+    /// Keeps the state, because the estimate does not depend on the reaction.
     fn undo(_state: &mut State, _before: State) {}
 }

@@ -1,25 +1,25 @@
 //! wVegas, weighted Vegas (Cao, Xu, Fu: Delay-based congestion control for multipath TCP, ICNP 2012).
 //!
-//! Vegas on each path, with a backlog of 10 packets for the connection that the paths share by weight. Once
-//! per round trip, with RTT the mean of the round's samples and windows in packets, diff = w·(1 − base/RTT)
-//! estimates the backlog of the path.
+//! Vegas on each path, with a backlog of 10 packets for the whole connection, of which each path gets a share by
+//! weight. Once per round trip, diff = w·(1 − base/RTT) estimates the backlog of the path; RTT is the mean of the
+//! round's samples, and windows are in packets.
 //!
-//! Slow start ends when the persistent queue holds more than a packet, w·(1 − base/smallest) > 1 with the
-//! smallest RTT of the round, with w = min(w, w·base/RTT + 1) and s = min(s, w − 1). In avoidance, when diff
-//! ≥ α: rate = w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α. Draining:
-//! with q = smallest − base in a round with diff ≥ α, and the smallest q since the last drain, q ≥ 2·smallest
-//! makes w ·= base/(2·RTT) and resets the smallest. The minimum window is 2 packets. A round with fewer than 3
-//! samples grows as Reno does. Loss as Reno; a timeout resets the rate.
+//! Slow start ends when the persistent queue is longer than a packet: w·(1 − base/smallest) > 1, where smallest is the
+//! smallest RTT of the round. Then w = min(w, w·base/RTT + 1) and s = min(s, w − 1). Congestion avoidance, when diff ≥
+//! α: rate = w/RTT, α = max(2, 10·rate/Σ rate_i); then w += 1 if diff < α, w −= 1 if diff > α. Drain, in a round with
+//! diff ≥ α: with q = smallest − base, and q_min the smallest q since the last drain, q ≥ 2·q_min multiplies w by
+//! base/(2·RTT) and resets q_min. The minimum window is 2 packets. A round with fewer than 3 samples grows the window
+//! as Reno does. A loss reduces the window as in Reno; a timeout also resets the rate.
 //!
-//! The paper, and its authors' code, use the mean of a round to end slow start and to drain. With a clock of
-//! a nanosecond, a sender without a backlog measures only its own bursts, a fraction of a packet
-//! each. The paper's rule detects a doubled queue in such bursts, and a single flow uses a long path at a tenth
-//! of its rate. Therefore, this implementation uses the smallest sample, and drains only once the backlog
-//! exists.
+//! The paper, and its authors' code, use the mean of a round for the ends of slow start and for drains. With a clock of
+//! a nanosecond, a sender without a backlog measures only its own bursts, which are a fraction of a packet each. The
+//! paper's rule takes a change of these bursts for a doubled queue, so that a single flow uses a long path at a tenth
+//! of its rate. Therefore, this implementation uses the smallest sample, and drains only when the backlog has been
+//! reached.
 //!
-//! Where the paper leaves a choice, this follows its authors' Linux code: a decrease lowers the threshold too
-//! (s ≤ w − 1), and a round leaves s ≥ ¾·w, so that a path returns from a drain in slow start. A round here
-//! lasts from its first acknowledgement for the duration of its newest round-trip sample.
+//! Where the paper leaves a choice, this implementation follows its authors' Linux code: a decrease also lowers the
+//! threshold (s ≤ w − 1), and each round raises the threshold to at least ¾·w, so that a path returns from a drain in
+//! slow start. A round lasts from its first acknowledgement for the duration of its newest round-trip sample.
 
 use super::controller::{Algorithm, Controller, Reaction};
 use super::group::{Group, Path};
@@ -27,7 +27,7 @@ use super::reno::half_window;
 use super::{Ack, Entry, Signal};
 use anabranch_base::time::{Duration, Time};
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: WVegas::NAME,
     aliases: &[],
@@ -38,15 +38,15 @@ pub(super) const ENTRY: Entry = Entry {
     build: &|_| Box::new(Controller::new(WVegas)),
 };
 
-/// Backlog of the whole connection, packets.
+/// Backlog of all paths of a connection together, packets.
 const TOTAL_ALPHA: f64 = 10.0;
-/// Smallest backlog of a path, packets.
+/// Minimum backlog of a path, packets.
 const MIN_ALPHA: f64 = 2.0;
 /// Backlog that ends slow start, packets.
 const GAMMA: f64 = 1.0;
-/// Minimum number of round-trip samples of a round for a decision.
+/// Minimum number of round-trip samples in a round for a decision by delay.
 const MIN_SAMPLES: u32 = 3;
-/// Smallest window after a decision, packets.
+/// Minimum window after a decision, packets.
 const MIN_PACKETS: u64 = 2;
 
 #[derive(Debug)]
@@ -56,19 +56,21 @@ struct WVegas;
 struct State {
     /// Smallest sample since the path was added, seconds.
     base: f64,
-    /// Samples of this round: their sum in seconds, their number, and the smallest.
+    /// Sum of the samples of this round, seconds.
     sampled: f64,
+    /// Number of samples of this round.
     samples: u32,
+    /// Smallest sample of this round, seconds.
     smallest: f64,
-    /// Bytes acknowledged in this round, for growth as Reno.
+    /// Bytes acknowledged in this round, for the growth as in Reno.
     acked: u64,
-    /// When the round ends.
+    /// Time at which the round ends.
     round_end: Time,
     /// Target backlog of this path, packets.
     alpha: f64,
-    /// Packets per second when the backlog was last reached; 0 if it was never reached.
+    /// Rate of the path when it last reached its backlog, packets per second; 0 if it never has.
     rate: f64,
-    /// Smallest queueing delay since the last drain, seconds; 0 for none.
+    /// Smallest queueing delay since the last drain, seconds; 0 if there was no measurement.
     least_queue: f64,
 }
 
@@ -96,8 +98,8 @@ impl State {
         self.acked = 0;
     }
 
-    /// Whether a queueing delay of `queue` seconds is twice the smallest since the last drain; if so, resets
-    /// it.
+    /// True if a queueing delay of `queue` seconds is at least twice the smallest since the last drain, so the queue
+    /// must be drained. Then resets the smallest.
     fn drains(&mut self, queue: f64) -> bool {
         if self.least_queue == 0.0 || queue < self.least_queue {
             self.least_queue = queue;
@@ -111,18 +113,18 @@ impl State {
 }
 
 impl Path<State> {
-    /// Sets the window after a decision, bytes.
+    /// Sets the window after a decision, in bytes, to at least the minimum.
     fn decide(&mut self, bytes: u64) {
         self.set_window(bytes.max(MIN_PACKETS * self.mss));
     }
 
-    /// s = min(s, w − 1).
+    /// Lowers the threshold to less than the window: s = min(s, w − 1).
     fn lower_threshold(&mut self) {
         self.set_ssthresh(self.ssthresh.min(self.cwnd - self.mss));
     }
 
-    /// One step by the backlog `diff`, then a drain of the queue if it is due: the queue persisted through a
-    /// round with a full backlog.
+    /// Changes the window by one step according to the backlog `diff`. Then drains the queue if that is due, which
+    /// means that the queue has persisted through a round with a full backlog.
     fn step(&mut self, diff: f64, rtt: f64) {
         let settled = diff >= self.state.alpha;
         if diff < self.state.alpha {
@@ -138,7 +140,7 @@ impl Path<State> {
     }
 }
 
-/// Handles diff ≥ α: the path's rate is known now, and so its share of the backlog.
+/// Updates the shares of the backlog in a round with diff ≥ α, in which the rate of the path becomes known.
 fn update_alpha(group: &mut Group<State>, at: usize, rtt: f64) {
     let path = group.path_mut(at);
     let rate = path.packets() / rtt;
@@ -147,14 +149,15 @@ fn update_alpha(group: &mut Group<State>, at: usize, rtt: f64) {
     group.path_mut(at).state.alpha = (TOTAL_ALPHA * rate / total).max(MIN_ALPHA);
 }
 
-/// The decision at the end of a round with enough samples.
+/// Changes the window at the end of a round with enough samples.
 fn decide(group: &mut Group<State>, at: usize, acked: u64) {
     let path = group.path_mut(at);
     let rtt = path.state.sampled / f64::from(path.state.samples);
     let base = path.state.base;
     let backlog = |rtt: f64| path.packets() * (1.0 - base / rtt);
     let diff = backlog(rtt);
-    // The persistent queue; a sender in slow start always has a short queue, from its bursts.
+    // The smallest sample shows the persistent queue. The mean also contains the short queues that bursts cause in slow
+    // start.
     let standing = backlog(path.state.smallest);
     if !path.slow_starts() {
         if diff >= path.state.alpha {
@@ -238,7 +241,7 @@ impl Algorithm for WVegas {
     }
 
     fn rescale(state: &mut State, factor: f64) {
-        // The backlogs are in packets, of any size.
+        // The backlogs are numbers of packets, which do not depend on the packet size.
         state.rate *= factor;
     }
 }

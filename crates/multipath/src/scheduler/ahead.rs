@@ -1,5 +1,5 @@
-//! Data assigned to paths ahead of their windows: it waits for its path, and no other path sends it while
-//! that path is usable.
+//! Data that is assigned to paths before their windows admit it. It waits for its path; while that path is usable, no
+//! other path sends it.
 
 use super::{Data, PathState, Piece};
 use std::collections::VecDeque;
@@ -32,9 +32,9 @@ impl Queue {
         Some((start, end))
     }
 
-    /// Removes the data below `una`, which is acknowledged.
+    /// Removes the data below `una`, which has been acknowledged.
     fn forget_below(&mut self, una: u64) {
-        // A range that was reinjected over another path can be anywhere in that path's queue.
+        // Data may be acknowledged anywhere in the queue, because it was reinjected over another path.
         if self.ranges.iter().any(|(start, _)| *start < una) {
             self.ranges.retain(|(_, end)| *end > una);
             self.ranges.iter_mut().for_each(|(start, _)| *start = (*start).max(una));
@@ -46,17 +46,17 @@ impl Queue {
 /// Data assigned to the paths of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Data that each path was assigned and has not sent, by path index.
+    /// Data that each path was assigned and has not sent yet, by path index.
     queues: Vec<Queue>,
-    /// Data that was assigned to paths that have failed since.
+    /// Data that was assigned to paths which have failed since.
     orphans: Queue,
-    /// All data below this offset has been assigned to a path once.
+    /// All data below this offset has been assigned to a path at least once.
     given: u64,
     una: u64,
 }
 
 impl Ahead {
-    /// Removes acknowledged data, and takes back the data assigned to failed paths.
+    /// Removes acknowledged data from the queues. Moves the data of failed paths to the orphans.
     pub fn update(&mut self, data: &Data<'_>, paths: &[PathState]) {
         if self.queues.len() < paths.len() {
             self.queues.resize_with(paths.len(), Queue::default);
@@ -75,12 +75,12 @@ impl Ahead {
         }
     }
 
-    /// Bytes that a path was assigned and has not sent.
+    /// Returns the number of bytes that a path was assigned and has not sent yet.
     pub fn waiting(&self, path: &PathState) -> u64 {
         self.queues.get(path.id.index()).map_or(0, |queue| queue.bytes)
     }
 
-    /// Takes the next unassigned data, at most `most` bytes; if the window ends within it, only whole
+    /// Takes the next unassigned data, at most `most` bytes. If the window ends within this data, takes only whole
     /// packets.
     pub fn take(&mut self, data: &Data<'_>, most: u64, packet: u64) -> Option<(u64, u64)> {
         if let Some(orphan) = self.orphans.take(most) {
@@ -100,7 +100,7 @@ impl Ahead {
         self.queues[path.id.index()].push(range);
     }
 
-    /// The next packet to send: for the first path that has room and assigned data, a packet of that data.
+    /// Returns the next packet to send: a packet of assigned data, for the first path that has such data and room.
     pub fn piece(&mut self, paths: &[PathState]) -> Option<Piece> {
         paths.iter().filter(|path| path.usable && path.queueable > 0).find_map(|path| {
             let packet = u64::from(path.mss).min(path.queueable);

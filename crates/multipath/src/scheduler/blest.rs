@@ -1,11 +1,11 @@
-//! BLEST, blocking estimation: a slower path gets a packet only if that packet, and the data in flight on the
-//! slower path, leave enough of the send window for the faster path to use its congestion window fully
-//! meanwhile (Ferlin et al. 2016, §III).
+//! BLEST, blocking estimation. A slower path gets a packet only if the faster path can still use its whole congestion
+//! window meanwhile: the packet, and the data in flight on the slower path, must leave enough of the send window
+//! (Ferlin et al. 2016, §III).
 //!
-//! While a packet is in flight on the slower path S, for RTT_S, the fastest path F sends X = MSS_F · (CWND_F +
-//! (r − 1)/2) · r bytes, with r = RTT_S/RTT_F and a window that grows by a packet in each of its round trips.
-//! S is used if λ·X fits into the part of the send window that S leaves free; otherwise the packet waits for
-//! F. λ corrects the estimate once per RTT_S: it grows if the send window was full nevertheless, and shrinks
+//! While a packet is in flight on the slower path S, for RTT_S, the fastest path F sends X = MSS_F · (CWND_F + (r −
+//! 1)/2) · r bytes. Here r = RTT_S/RTT_F, and the window of F grows by a packet per round trip. S is used if λ·X fits
+//! into the part of the send window that S leaves free; otherwise the packet waits for F. λ corrects the estimate once
+//! per RTT_S: it grows if the send window has been full, which the estimate should have prevented, and shrinks
 //! otherwise. Its bounds and steps are those of the authors' implementation for Linux.
 
 use super::pair::{Pair, pair};
@@ -29,9 +29,9 @@ const STEPS: (f64, f64) = (0.04, 0.01);
 
 #[derive(Debug)]
 struct Blest {
-    /// Correction of the estimate.
+    /// The factor λ, which corrects the estimate.
     lambda: f64,
-    /// Time of the last correction.
+    /// Time at which λ was last corrected.
     updated: Time,
     /// True if the send window has been full since `updated`.
     blocked: bool,
@@ -49,7 +49,7 @@ impl Blest {
     }
 }
 
-/// Bytes that the fast path sends during a round trip of the slow one (X).
+/// Returns X, the number of bytes that the fast path sends during a round trip of the slow path.
 fn sent_meanwhile(fast: &PathState, ratio: f64) -> f64 {
     (fast.cwnd as f64 + f64::from(fast.mss) * (ratio - 1.0) / 2.0) * ratio
 }

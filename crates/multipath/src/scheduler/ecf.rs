@@ -1,11 +1,11 @@
-//! ECF, earliest completion first: waits for the fastest path if the remaining data would then be complete
-//! sooner (Lim et al. 2017, algorithm 1).
+//! ECF, earliest completion first: if the fastest path has no room, waits for it if all remaining data would then be
+//! complete sooner (Lim et al. 2017, algorithm 1).
 //!
-//! With k bytes to send, the fastest path f needs about n = 1 + k/CWND_f round trips for these bytes and the packet.
-//! The best other path s needs at least RTT_s. While n·RTT_f < (1 + β)(RTT_s + δ), and s would need at least
-//! 2·RTT_f + δ for the same bytes, s gets no data. δ, the larger of both deviations, is a margin against jitter; β
-//! is zero until the scheduler waits, which avoids oscillation. k is at least a whole window, as in the
-//! authors' implementation for Linux: the minimum duration is a round trip.
+//! k is the number of bytes to send. The fastest path f needs about n = 1 + k/CWND_f round trips for these bytes and
+//! the packet. The best other path s needs at least RTT_s. The scheduler waits, and s gets no data, if n·RTT_f < (1 +
+//! β)(RTT_s + δ) and s would need at least 2·RTT_f + δ for the same bytes. δ, the larger of both deviations, is a
+//! margin against jitter. β is zero except while the scheduler waits, which avoids oscillation. k is at least a whole
+//! window, as in the authors' implementation for Linux, because the minimum duration is a round trip.
 
 use super::pair::{Pair, pair};
 use super::{Decision, Entry, Offer, PathState, Scheduler};
@@ -20,12 +20,12 @@ pub(super) const ENTRY: Entry = Entry {
     build: &|| Box::new(Ecf { waiting: false }),
 };
 
-/// β, the hysteresis.
+/// β while the scheduler waits, the hysteresis.
 const BETA: f64 = 0.25;
 
 #[derive(Debug)]
 struct Ecf {
-    /// True if the last decision between two paths was to wait.
+    /// True if the last decision between two paths was to wait for the faster one.
     waiting: bool,
 }
 

@@ -7,7 +7,7 @@ use core::fmt::{self, Debug, Formatter};
 /// A function that creates a scheduler for a connection.
 pub type Build = &'static (dyn Fn() -> Box<dyn Scheduler> + Send + Sync);
 
-/// A scheduler, as listed in the table of all schedulers.
+/// A scheduler in the table of all schedulers.
 pub struct Entry {
     /// The name used in scenarios.
     pub name: &'static str,
@@ -15,11 +15,11 @@ pub struct Entry {
     pub summary: &'static str,
     /// The defining publication or implementation.
     pub source: &'static str,
-    /// True if the scheduler uses rates: transports then set [`ssthresh`](super::PathState::ssthresh) and
+    /// True if the scheduler uses rates. Transports must then set [`ssthresh`](super::PathState::ssthresh) and
     /// [`pacing_rate`](super::PathState::pacing_rate) of each path.
     pub wants_rates: bool,
-    /// True if the scheduler decides which data each path sends ([`Scheduler::place`]), and not only which path sends
-    /// next. This requires a protocol whose paths can carry any part of the data in any order.
+    /// True if the scheduler decides which data each path sends ([`Scheduler::place`]). False if it decides only which
+    /// path sends next. If true, the protocol must permit each path to carry any part of the data in any order.
     pub places: bool,
     /// Creates a scheduler for a connection.
     pub build: Build,
@@ -40,7 +40,7 @@ impl Named for Entry {
 }
 
 impl Entry {
-    /// Whether the scheduler sends the data in order, each byte on one path. Any protocol supports this.
+    /// True if the scheduler sends the data in order, and each byte on one path. Any protocol supports this.
     pub fn takes_turns(&self) -> bool {
         !self.places && !(self.build)().duplicates()
     }

@@ -1,8 +1,8 @@
-//! The scheduler of the Linux kernel (`mptcp_subflow_get_send` of net/mptcp/protocol.c, since version 5.11):
-//! the path that would first complete its queued data at its pacing rate gets up to 64 kB at once.
+//! The scheduler of the Linux kernel (`mptcp_subflow_get_send` in net/mptcp/protocol.c, since version 5.11): the path
+//! that would first have sent its queued data, at its pacing rate, gets up to 64 kB at once.
 //!
-//! The kernel adds such a burst to the queue of a subflow even beyond its window. Here a path gets only data
-//! that it can send now, so that waiting data can be sent on any path: among the paths with room, the one with the
+//! The kernel adds this burst to the queue of a subflow even if it exceeds the subflow's window. Here, a path gets only
+//! data that it can send now, so that any path can send the waiting data. Among the paths with room, the one with the
 //! shortest remaining time is chosen. [`linux-ahead`](super::linux_ahead) is the variant with queues.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
@@ -18,7 +18,7 @@ pub(super) const ENTRY: Entry = Entry {
     build: &|| Box::new(Linux { pace: Pace::default(), burst: None }),
 };
 
-/// The largest burst (`MPTCP_SEND_BURST_SIZE`).
+/// Maximum length of a burst, bytes (`MPTCP_SEND_BURST_SIZE`).
 pub(super) const BURST: u64 = 65_428;
 
 /// Average pacing rate of each path, bytes per second, by identifier; zero before its first burst.
@@ -28,12 +28,12 @@ pub(super) struct Pace(Vec<u64>);
 #[derive(Debug)]
 struct Linux {
     pace: Pace,
-    /// The path of the current burst, and the remaining bytes of it.
+    /// The path of the current burst, and the number of bytes that remain of the burst.
     burst: Option<(PathId, u64)>,
 }
 
-/// The pacing rate in Linux, bytes per second: twice c/RTT in slow start and 1.2 times later
-/// (`tcp_update_pacing_rate`), unless the control has its own rate. `None` without a round-trip time.
+/// Returns the pacing rate that Linux would use, bytes per second: twice c/RTT in slow start and 1.2 times c/RTT later
+/// (`tcp_update_pacing_rate`), unless the congestion control sets a rate. `None` before a round-trip time is known.
 fn pacing_rate(path: &PathState) -> Option<u64> {
     if let Some(rate) = path.pacing_rate {
         return Some((rate.bits_per_second() / 8).max(1));
@@ -45,7 +45,7 @@ fn pacing_rate(path: &PathState) -> Option<u64> {
 }
 
 impl Pace {
-    /// The average rate of a path, which starts with the first known rate.
+    /// Returns the average rate of a path, which starts with the first known rate.
     fn rate(&mut self, path: &PathState) -> Option<&mut u64> {
         let index = path.id.index();
         if self.0.len() <= index {
@@ -58,14 +58,15 @@ impl Pace {
         Some(rate)
     }
 
-    /// Nanoseconds until the path has sent its `queued` bytes; 0 if its rate is not limited yet, as in Linux.
+    /// Returns the time until the path has sent its `queued` bytes, in nanoseconds; 0 if its rate is not known yet, as
+    /// in Linux.
     pub(super) fn time_to_send_queue(&mut self, path: &PathState, queued: u64) -> u128 {
         let queued = u128::from(queued) * 1_000_000_000;
         self.rate(path).map_or(0, |rate| queued / u128::from(*rate))
     }
 
-    /// Moves the average towards the present rate; the weight is the burst's share of the path's `queued`
-    /// bytes.
+    /// Moves the average towards the current rate. The weight of the current rate is the share of the burst in the
+    /// path's `queued` bytes and the burst together.
     pub(super) fn average(&mut self, path: &PathState, queued: u64, burst: u64) {
         let (queued, burst) = (u128::from(queued), u128::from(burst));
         if let (Some(rate), Some(new)) = (self.rate(path), pacing_rate(path)) {

@@ -1,10 +1,10 @@
-//! The scheduler of the Linux kernel with its queues: data is assigned to a subflow long before its window
-//! admits it, as far as the send buffer allows (`__mptcp_push_pending` of net/mptcp/protocol.c), and stays
-//! there.
+//! The scheduler of the Linux kernel, including its queues. Data is assigned to a subflow before the window of the
+//! subflow admits it, as far as the send buffer allows (`__mptcp_push_pending` in net/mptcp/protocol.c), and stays with
+//! this subflow.
 //!
-//! While rates do not change, all subflows complete their queues at the same time. But if the window of one
-//! collapses, the data assigned to it before, up to a send buffer, takes much longer at its new rate. The
-//! other subflows then fill the receive buffer, have nothing to send, and restart as idle connections.
+//! While rates do not change, all subflows would send their queued data in the same time. But if the window of one of
+//! them collapses, the data that it was assigned before, up to a send buffer, takes much longer at the new rate. The
+//! other subflows then fill the receive buffer, have no data to send, and restart as idle connections.
 
 use super::ahead::Ahead;
 use super::linux::{BURST, Pace};
@@ -27,7 +27,7 @@ struct LinuxAhead {
 }
 
 impl LinuxAhead {
-    /// Assigns all available data: each burst to the path that would complete it first.
+    /// Assigns all available data: each burst to the path that would have sent it first.
     fn assign(&mut self, data: &Data<'_>, paths: &[PathState]) {
         loop {
             let mut best: Option<(u128, u64, &PathState)> = None;
@@ -52,7 +52,7 @@ impl Scheduler for LinuxAhead {
         ENTRY.name
     }
 
-    /// Selects the path of a reinjection: again the path that would complete it first.
+    /// Selects the path of a reinjection: the path that would have sent it first.
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
         if offer.is_empty() {
             return Decision::Wait;

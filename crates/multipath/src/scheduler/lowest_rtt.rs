@@ -1,4 +1,5 @@
-//! Fills the path with the smallest round-trip time first, then the next: the default of Linux's first MPTCP.
+//! Fills the window of the path with the smallest round-trip time first, then that of the next path. This was the
+//! default of the first implementation of MPTCP for Linux.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use anabranch_base::time::Duration;
@@ -13,13 +14,13 @@ pub(super) const ENTRY: Entry = Entry {
     build: &|| Box::new(LowestRtt),
 };
 
-/// The eligible path with the smallest round-trip time; paths without a measurement come after those with
-/// one, and of equal paths the first in the list is used.
+/// Selects the eligible path with the smallest round-trip time. A path without a measured round-trip time comes after
+/// all others; of equal paths, the first in the list is selected.
 pub(super) fn fastest(paths: &[PathState]) -> Decision {
     fastest_with_room(paths).map_or(Decision::Wait, |path| Decision::Send(path.id))
 }
 
-/// The path of [`fastest`].
+/// Returns the path that [`fastest`] selects.
 pub(super) fn fastest_with_room(paths: &[PathState]) -> Option<&PathState> {
     let room = paths.iter().filter(|path| eligible(path, paths));
     room.min_by_key(|path| path.srtt.unwrap_or(Duration::MAX))

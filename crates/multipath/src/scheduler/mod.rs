@@ -1,4 +1,4 @@
-//! Schedulers: select the path of the next packet, or none, from the new data and the paths' states.
+//! Schedulers: from the new data and the states of the paths, they select the path of the next packet, or none.
 
 mod ahead;
 mod blest;
@@ -29,7 +29,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use core::fmt::Debug;
 
-/// State of a path for a scheduler: a copy, made for one decision.
+/// State of a path, copied for one decision of a scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct PathState {
     /// The path.
@@ -42,44 +42,45 @@ pub struct PathState {
     pub cwnd: u64,
     /// Bytes in flight.
     pub outstanding: u64,
-    /// Bytes that congestion window and peer allow the path to send now.
+    /// Number of bytes that the path may send now: both its congestion window and the peer permit them.
     pub queueable: u64,
-    /// Bytes given to the path that are not acknowledged, including lost and out-of-order ones.
+    /// Number of bytes that the path was given and that have not been acknowledged, including lost bytes and those that
+    /// arrived out of order.
     pub queued: u64,
     /// True while a loss or a timeout is being repaired.
     pub recovering: bool,
-    /// Smoothed round-trip time, once measured.
+    /// Smoothed round-trip time; `None` before the first measurement.
     pub srtt: Option<Duration>,
     /// Mean deviation of the round-trip time (RTTVAR of RFC 6298).
     pub rtt_variation: Duration,
-    /// Slow-start threshold, bytes, and the pacing rate of the congestion control, if it has one; set only if
-    /// the scheduler's [`Entry`] requests rates.
+    /// Slow-start threshold, bytes. Set only if the scheduler's [`Entry`] requests rates.
     pub ssthresh: u64,
-    /// See [`ssthresh`](Self::ssthresh).
+    /// Pacing rate of the congestion control; `None` if it does not pace. Set only if the scheduler's [`Entry`]
+    /// requests rates.
     pub pacing_rate: Option<Rate>,
     /// Largest payload of one packet, bytes.
     pub mss: u32,
 }
 
-/// Data for which a path is selected.
+/// New data, for which the scheduler selects a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {
-    /// Now.
+    /// Time of the decision.
     pub now: Time,
-    /// Bytes that may still be sent.
+    /// Number of bytes that have not been sent yet.
     pub bytes: u64,
-    /// Bytes that the connection's receive window still admits.
+    /// Number of further bytes that the connection's receive window admits.
     pub window: u64,
-    /// Maximum of unacknowledged bytes in the whole connection: the receive window from its left edge on, or
-    /// the send buffer if that is smaller.
+    /// Maximum number of unacknowledged bytes in the whole connection: the receive window, or the send buffer if that
+    /// is smaller.
     pub send_window: u64,
-    /// True if the data has been sent before. Later data may wait for it, so a scheduler does not delay it for a
-    /// better path.
+    /// True if this data has been sent before. Later data may have to wait for it, so a scheduler does not delay it in
+    /// order to use a better path.
     pub repeated: bool,
 }
 
 impl Offer {
-    /// Whether there is no data, or the receive window admits none.
+    /// True if there is no data to send, or if the receive window admits none.
     pub const fn is_empty(&self) -> bool {
         self.bytes == 0 || self.window == 0
     }
@@ -90,32 +91,32 @@ impl Offer {
 pub enum Decision {
     /// The next packet is sent on this path.
     Send(PathId),
-    /// No path can send now; the caller tries again after the next event.
+    /// No path should send now. The caller tries again after the next event.
     Wait,
 }
 
-/// Input of a scheduler that places data ([`Entry::places`]). Offsets are those of the stream.
+/// Input of a scheduler that places data ([`Entry::places`]). Offsets are positions in the stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Data<'a> {
-    /// Now.
+    /// Time of the decision.
     pub now: Time,
-    /// The lowest byte that is not acknowledged.
+    /// Offset of the lowest byte that has not been acknowledged.
     pub una: u64,
-    /// End of the data that may be sent: the receive window, or the written data.
+    /// End of the data that may be sent: the end of the receive window, or of the written data if that comes first.
     pub end: u64,
-    /// True if the window, and not the data, ends at `end`, and data is in flight. A piece at the end may then wait
-    /// until the window admits a whole packet (sender-side silly window avoidance, RFC 9293 §3.8.6.2.1).
+    /// True if the receive window ends at `end` before the data does, and data is in flight. A piece at the end may
+    /// then wait until the window admits a whole packet (sender-side silly window avoidance, RFC 9293 §3.8.6.2.1).
     pub more: bool,
-    /// Data beyond `una` that was acknowledged on subflows.
+    /// Data above `una` that subflows have acknowledged.
     pub arrived: &'a RangeSet,
 }
 
-/// Data for a path: at most a packet.
+/// A range of data that a path is to send, at most a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The path.
     pub path: PathId,
-    /// Start.
+    /// Start of the range in the stream.
     pub start: u64,
     /// End of the range in the stream.
     pub end: u64,
@@ -125,53 +126,52 @@ pub struct Piece {
 
 /// A scheduler of one connection.
 pub trait Scheduler: Debug + Send {
-    /// The name used in scenarios.
+    /// Returns the name used in scenarios.
     fn name(&self) -> &'static str;
-    /// Selects the path of the next packet of the offered data. Without room on any path it returns [`Decision::Wait`] and
-    /// does not change, so that it need not be called.
+    /// Selects the path of the next packet of the offered data. If no path has room, it returns [`Decision::Wait`] and
+    /// leaves the scheduler's state unchanged, so the caller may skip the call.
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision;
-    /// Whether each path carries all the data (`redundant`). The transport then offers every path, one at a
-    /// time, the data that this path has not carried yet.
+    /// True if each path carries all the data (`redundant`). The transport then calls the scheduler for each path
+    /// separately, with the data that this path has not carried yet.
     fn duplicates(&self) -> bool {
         false
     }
-    /// The data that is sent next and its path, or `None` for now. Called instead of [`select`](Self::select)
-    /// if the scheduler's [`Entry`] [places](Entry::places) data. Data of failed paths, which may be lost, is
-    /// not placed: [`select`](Self::select) chooses its path.
+    /// Returns the data that is sent next, and its path; `None` if no data should be sent now. Called instead of
+    /// [`select`](Self::select) if the scheduler's [`Entry`] [places](Entry::places) data. Data of failed paths, which
+    /// may be lost, is not placed: [`select`](Self::select) selects its path.
     fn place(&mut self, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
         let _ = (data, paths);
         None
     }
-    /// Whether [`place`](Self::place) has returned `None` and would return it again: the transport need not call it
-    /// before the next event.
+    /// True if [`place`](Self::place) has returned `None` and would do so again. The transport need not call it before
+    /// the next event.
     fn is_exhausted(&self) -> bool {
         false
     }
-    /// Reports a reinjection of data that may have been lost, on the path that [`select`](Self::select) has
-    /// chosen. The scheduler then treats the data as placed on this path. `path` is the path's state before;
-    /// `range` is the stream range.
+    /// Records a reinjection of data that may have been lost, on the path that [`select`](Self::select) has selected.
+    /// The scheduler then treats this data as placed on this path. `path` is the state of the path before the
+    /// reinjection; `range` is the range of the stream.
     fn on_reinjection(&mut self, now: Time, path: &PathState, range: (u64, u64)) {
         let _ = (now, path, range);
     }
-    /// Reports that the receive window or the send buffer is full although paths have room.
+    /// Records that the receive window or the send buffer is full although paths have room.
     fn on_blocked(&mut self) {}
 }
 
-/// Whether `path` may carry a packet, given the other paths: it is usable, has room, and is not a backup
-/// while a regular path is usable.
+/// True if `path` may carry a packet: it is usable, it has room, and it is not a backup while a regular path is usable.
 pub fn eligible(path: &PathState, paths: &[PathState]) -> bool {
     path.queueable > 0 && takes_part(path, paths)
 }
 
-/// Whether the path is usable, and not a backup while a regular path is usable.
+/// True if a path is usable, and is not a backup while a regular path is usable.
 fn takes_part(path: &PathState, paths: &[PathState]) -> bool {
     path.usable && (!path.backup || !paths.iter().any(|p| p.usable && !p.backup))
 }
 
-/// Whether the path has no room only because its window is full: the window did not shrink and there was no loss
-/// (strict variants of Becke2014 §7.4). An acknowledgement will make room. A path whose window admits
-/// a packet, but that another mechanism refuses (its share of a buffer, a burst limit), is skipped, and the
-/// next path is tried (Becke2014 §7.2.1).
+/// True if a path has no room only because its window is full, so an acknowledgement will make room: the window did not
+/// shrink, and there was no loss (strict variants of Becke2014 §7.4). False for a path whose window admits a packet,
+/// but on which another mechanism forbids to send (its share of a buffer, or a burst limit). Such a path is skipped,
+/// and the next path is tried (Becke2014 §7.2.1).
 fn is_merely_filled(path: &PathState) -> bool {
     let packet = u64::from(path.mss);
     path.queueable == 0

@@ -1,17 +1,17 @@
-//! OTIAS, out-of-order transmission for in-order arrival: each packet is assigned to the path on which it
-//! would arrive first, even if that path has no room for it now (Yang, Wang, Amer 2014).
+//! OTIAS, out-of-order transmission for in-order arrival: each packet is assigned to the path on which it would arrive
+//! first, even if that path has no room for the packet now (Yang, Wang, Amer 2014).
 //!
-//! A path j has a window of cwnd_j packets, some of them free, and n_j packets that were assigned to it and
-//! are not sent. If the free part admits those and one more, the packet leaves now and arrives after half a
-//! round trip; otherwise it waits for whole round trips, each of which carries a window:
+//! The window of path j has cwnd_j packets, of which free_j are free; n_j packets were assigned to the path and have
+//! not been sent. If the free part admits these and one more, the packet leaves now and arrives after half a round
+//! trip. Otherwise, it first waits for whole round trips, in each of which a window is sent:
 //!
-//! - T_j = (w_j + 1/2) · SRTT_j, w_j = ⌈(n_j + 1 − free_j) / cwnd_j⌉, or 0 without a wait.
+//! - T_j = (w_j + 1/2) · SRTT_j with w_j = ⌈(n_j + 1 − free_j) / cwnd_j⌉, or w_j = 0 if the packet does not wait.
 //!
-//! So the path with the longer round trip gets later data as soon as the other path's queue is equally long,
-//! and both arrive at the same time. Data assigned to a path stays there: if its window shrinks, all
-//! later data waits for it. Packets of all paths are assumed to be equally large, as in the publication. The rounding
-//! to whole round trips is that of the module for Linux by Ferlin et al. (2016). A sender does not know the delay to the
-//! receiver and uses half of the round-trip time instead.
+//! So the path with the longer round trip gets later data once the queue of the other path is equally long, and both
+//! arrive at the same time. Data that is assigned to a path stays with it: if its window shrinks, all later data waits
+//! for it. As in the publication, packets of all paths are assumed to be equally large. The rounding to whole round
+//! trips is that of the Linux module by Ferlin et al. (2016). The sender does not know the delay to the receiver, so it
+//! uses half of the round-trip time.
 
 use super::ahead::Ahead;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};
@@ -32,7 +32,8 @@ struct Otias {
 }
 
 impl Otias {
-    /// Arrival time of a packet that is assigned to `path` now, in half nanoseconds; the maximum if unknown.
+    /// Returns the time until a packet that is assigned to `path` now would arrive, in half nanoseconds; the maximum if
+    /// the round-trip time is unknown.
     fn arrival(&self, path: &PathState) -> u128 {
         let Some(srtt) = path.srtt else { return u128::MAX };
         let packet = u64::from(path.mss).max(1);
@@ -60,8 +61,7 @@ impl Scheduler for Otias {
         ENTRY.name
     }
 
-    /// Selects the path of a reinjection: of the paths that can send it now the one on which it would arrive
-    /// first.
+    /// Selects the path of a reinjection: among the paths that can send it now, the one on which it would arrive first.
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
         if offer.is_empty() {
             return Decision::Wait;

@@ -7,9 +7,9 @@ use anabranch_base::time::Duration;
 /// Two paths with known round-trip times.
 #[derive(Debug)]
 pub(super) struct Pair<'a> {
-    /// The fastest path with room.
+    /// The path with the smallest round-trip time among those with room.
     pub slow: &'a PathState,
-    /// The fastest path of all; it has no room.
+    /// The path with the smallest round-trip time of all. It has no room.
     pub fast: &'a PathState,
     /// The smoothed round-trip time of `slow`.
     pub slow_rtt: Duration,
@@ -20,7 +20,8 @@ pub(super) struct Pair<'a> {
 /// Selects the two paths.
 ///
 /// # Errors
-/// The decision, if there are no two such paths: no data to send, no path with room, or no faster path to wait for.
+/// The decision, if there are no two such paths: because there is no data to send, no path with room, or no faster path
+/// to wait for.
 pub(super) fn pair<'a>(offer: &Offer, paths: &'a [PathState]) -> Result<Pair<'a>, Decision> {
     if offer.is_empty() {
         return Err(Decision::Wait);
@@ -33,9 +34,9 @@ pub(super) fn pair<'a>(offer: &Offer, paths: &'a [PathState]) -> Result<Pair<'a>
     }
 }
 
-/// The fastest path, if waiting for it is safe when it has no room: it has data in flight, so that an
-/// acknowledgement or a timeout will arrive. (A path without room and without data in flight is blocked by a
-/// buffer, possibly forever.)
+/// Returns the path with the smallest round-trip time among those with room or data in flight. A path without room but
+/// with data in flight will get an acknowledgement or a timeout, so waiting for it is safe. A path without either is
+/// blocked by a buffer, possibly forever.
 fn fastest_of_all(paths: &[PathState]) -> Option<&PathState> {
     let part = |path: &&PathState| takes_part(path, paths) && (path.queueable > 0 || path.outstanding > 0);
     paths.iter().filter(part).filter(|path| path.srtt.is_some()).min_by_key(|path| path.srtt)

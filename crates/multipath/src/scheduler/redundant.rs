@@ -1,4 +1,4 @@
-//! Sends all the data on every path; the receiver uses the copy that arrives first.
+//! Sends all data on every path. The receiver uses the copy that arrives first.
 
 use super::lowest_rtt::fastest;
 use super::{Decision, Entry, Offer, PathState, Scheduler};

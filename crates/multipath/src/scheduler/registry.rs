@@ -1,4 +1,4 @@
-//! The table of schedulers; it feeds the scenario parser, the command line, the Python package and the tests.
+//! The table of schedulers. The scenario parser, the command line, the Python package and the tests read it.
 
 use super::Entry;
 use crate::registry::{Refused, Registry};
@@ -23,22 +23,22 @@ pub static SCHEDULERS: &[Entry] = &[
 
 static REGISTRY: Registry<Entry> = Registry::new(SCHEDULERS);
 
-/// The scheduler called `name`.
+/// Returns the entry of the scheduler with this name.
 pub fn find(name: &str) -> Option<&'static Entry> {
     REGISTRY.find(name)
 }
 
-/// All schedulers: those of the table, then the registered ones.
+/// Returns the entries of all schedulers: those of the table, then the registered ones.
 pub fn all() -> impl Iterator<Item = &'static Entry> {
     REGISTRY.all()
 }
 
-/// Adds a scheduler to those that scenarios can name, until the process ends. A program that runs scenarios with a
-/// scheduler of another crate calls this before it reads a scenario.
+/// Registers a scheduler of another crate until the process ends, so that scenarios can name it. A program must call this
+/// before it reads such a scenario.
 ///
 /// # Errors
 ///
-/// If the name exists or is no word.
+/// If another entry has the name, or if it is not a valid name.
 pub fn register(entry: Entry) -> Result<&'static Entry, Refused> {
     REGISTRY.add(entry)
 }

@@ -1,5 +1,5 @@
-//! One packet on each path in turn. A path without room is skipped, so once the paths' windows are full, they
-//! determine each path's share.
+//! Sends one packet on each path in turn. A path without room is skipped. So once the windows of the paths are full,
+//! they determine the share of each path.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use crate::PathId;
@@ -35,7 +35,7 @@ impl Scheduler for RoundRobin {
     }
 }
 
-/// The path with the next higher identifier after the last used path; if there is none, the path with the smallest
+/// Returns the path with the next higher identifier after the path used last, or else the path with the smallest
 /// identifier.
 pub(super) fn after<'a>(
     last: Option<PathId>,

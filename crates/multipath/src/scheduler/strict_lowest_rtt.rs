@@ -1,6 +1,6 @@
-//! The path with the smallest round-trip time; the next one only if a loss or a reduced window keeps the
-//! first from sending. If only its window is full, the scheduler waits for it: an acknowledgement will
-//! arrive (Becke2014 §7.4).
+//! Uses the path with the smallest round-trip time. Uses the next path only if a loss or a reduced window keeps the
+//! first one from sending. If the first path cannot send only because its window is full, the scheduler waits for it,
+//! since an acknowledgement will arrive (Becke2014 §7.4).
 
 use super::lowest_rtt::fastest;
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible, is_merely_filled, takes_part};

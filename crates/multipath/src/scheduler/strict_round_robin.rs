@@ -1,5 +1,5 @@
-//! One packet on each path in turn. If only its window is full, a path keeps its turn, and the other paths wait. A
-//! path that cannot send because of a loss or a reduced window is skipped (Becke2014 §7.4).
+//! Sends one packet on each path in turn. A path that cannot send only because its window is full keeps its turn, and
+//! the other paths wait. A path that cannot send because of a loss or a reduced window is skipped (Becke2014 §7.4).
 
 use super::round_robin::after;
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible, is_merely_filled, takes_part};

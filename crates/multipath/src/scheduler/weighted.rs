@@ -1,7 +1,7 @@
-//! Packets in proportion to the rate c/RTT of each path, evenly interleaved.
+//! Sends packets in proportion to the rate c/RTT of each path, evenly interleaved.
 //!
-//! Every decision adds a share of one packet to the credit of each path with room. The path with the highest credit
-//! sends, and its credit decreases by one packet ("smooth" weighted round-robin). Shares may change from packet to packet.
+//! Each decision adds a share of one packet to the credit of each path with room. The path with the highest credit
+//! sends, and its credit falls by one packet ("smooth" weighted round-robin). So shares may change with each packet.
 
 use super::{Decision, Entry, Offer, PathState, Scheduler, eligible};
 use crate::PathId;
@@ -21,12 +21,13 @@ struct Weighted {
     credits: Credits,
 }
 
-/// Packets that a path may send ahead of the others, by identifier; negative after it has sent.
+/// Credit of each path in packets, by identifier. The credit is negative after the path has sent.
 #[derive(Clone, Debug, Default)]
 pub struct Credits(Vec<f64>);
 
 impl Credits {
-    /// The path of the next packet. `shares` has the paths with room, each with its share; the sum is one.
+    /// Selects the path of the next packet. `shares` contains each path with room and its share; the sum of the shares is
+    /// one.
     pub fn next<'a>(&mut self, shares: impl Iterator<Item = (&'a PathState, f64)>) -> Option<PathId> {
         let mut richest: Option<(f64, PathId)> = None;
         for (path, share) in shares {
@@ -45,7 +46,7 @@ impl Credits {
     }
 }
 
-/// c/RTT in bytes per second, if the round-trip time is known.
+/// Returns c/RTT in bytes per second; `None` if the round-trip time is unknown.
 fn rate(path: &PathState) -> Option<f64> {
     let srtt = path.srtt?.as_secs_f64().max(1e-6);
     Some(path.cwnd.max(1) as f64 / srtt)

@@ -1,15 +1,15 @@
-//! Groups paths by similar statistics (RFC 8382 §3.3.1).
+//! Groups paths whose statistics are similar (RFC 8382 §3.3.1).
 
 use super::statistics::Summary;
 use super::{P_D, P_F, P_L, P_MAD, P_S};
 use crate::PathId;
 
-/// Groups the paths that pass a bottleneck by bottleneck: divides them successively by oscillation,
-/// variability, skewness, and losses if they are frequent (§3.3.1, steps 2 to 5). A path without a bottleneck
-/// is in no group.
+/// Groups the paths that pass a bottleneck, one group for each bottleneck. Divides them by oscillation, then by
+/// variability, by skewness, and by losses if these are frequent (§3.3.1, steps 2 to 5). A path without a bottleneck is
+/// in no group.
 ///
-/// A division sorts the paths and cuts between neighbours that differ too much, so the extremes of a group
-/// may differ by more than the threshold.
+/// Each division sorts the paths and cuts between neighbours that differ too much. So the first and the last path of a
+/// group may differ by more than the threshold.
 pub fn group(paths: &[(PathId, Summary)]) -> Vec<Vec<PathId>> {
     let at_bottleneck: Vec<_> = paths.iter().filter(|(_, summary)| summary.bottleneck).copied().collect();
     let mut groups = vec![at_bottleneck];
@@ -22,8 +22,8 @@ pub fn group(paths: &[(PathId, Summary)]) -> Vec<Vec<PathId>> {
     groups.into_iter().filter(|group| !group.is_empty()).map(names).collect()
 }
 
-/// Divides each group between neighbours, from the highest value to the lowest, that differ by at least
-/// `threshold` of the higher one.
+/// Divides each group, sorted from the highest value to the lowest, between neighbours whose difference is at least the
+/// `threshold` for the higher value.
 fn divide(
     groups: Vec<Vec<(PathId, Summary)>>,
     value: impl Fn(&Summary) -> f64,

@@ -1,24 +1,25 @@
 //! Detects which paths of a connection share a bottleneck from the statistics of their delays (RFC 8382).
 //!
-//! Each path has summary statistics of its one-way delay over base intervals of 350 ms (§3.2): skewness,
-//! variability, frequency of oscillation of its mean, and losses. A path whose delay lies above its mean more
-//! often than not, or that has many losses, passes a bottleneck (§3.3.1, first test); paths with similar
-//! statistics pass the same one (further tests). The sender performs all steps (§3.1.1).
+//! Each path has summary statistics of its one-way delay over base intervals of 350 ms (§3.2): skewness, variability,
+//! frequency of the oscillation of its mean, and losses. A path passes a bottleneck if more of its delays lie above
+//! their mean than below, or if it has many losses (§3.3.1, first test). Paths with similar statistics pass the same
+//! bottleneck (further tests). The sender performs all steps (§3.1.1).
 //!
-//! Only differences of delays are used, so that clocks need not be synchronised. Violated assumptions of the method:
+//! The statistics use only differences of delays, so clocks need not be synchronised. Cases in which the assumptions of
+//! the method do not hold:
 //!
-//! - *No queue, or none most of the time*: the delay is at its minimum and its skewness positive. The path
-//!   passes no bottleneck.
-//! - *Few samples* (an idle path, or one whose application has little to send): below one sample per interval
-//!   on average the path passes no bottleneck. Intervals without a sample are used only for losses.
-//! - *Clock drift*: 100 ppm are 1 ms in ten seconds, the length of the mean; §4.2 considers that too little
-//!   to matter, so there is no correction.
-//! - *Coarse timestamps*: means are `f64`, so that their rounding does not bias the skewness (§3.2.2). A
-//!   clock of a millisecond needs delays that vary by a hundred milliseconds (§4.1); with less, the
-//!   variabilities of two bottlenecks are nearly equal.
-//! - *Two bottlenecks with similar statistics* are detected as one, and two paths of one bottleneck whose
-//!   delays differ by more than the thresholds as paths of different bottlenecks. `docs/lab-notes/shared-bottlenecks.md` gives the
-//!   frequencies.
+//! - *No queue, or none most of the time*: the delay is usually at its minimum, so its skewness is positive. The path
+//!   counts as passing no bottleneck.
+//! - *Few samples*, because the path is idle or its application has little to send: with less than one sample per
+//!   interval on average, the path counts as passing no bottleneck. An interval without a sample is used only for losses.
+//! - *Clock drift*: a drift of 100 ppm is 1 ms in ten seconds, the time over which the mean is computed. §4.2 considers
+//!   that negligible, so there is no correction.
+//! - *Coarse timestamps*: means are `f64`, so that rounding does not bias the skewness (§3.2.2). With a clock of a
+//!   millisecond, delays must vary by a hundred milliseconds (§4.1). If they vary less, the variabilities of two
+//!   bottlenecks are nearly equal.
+//! - *Two bottlenecks with similar statistics* are detected as one bottleneck. Two paths of one bottleneck whose
+//!   statistics differ by more than the thresholds are detected as paths of different bottlenecks.
+//!   `docs/lab-notes/shared-bottlenecks.md` has the frequencies of both errors.
 
 mod grouping;
 mod statistics;
@@ -37,11 +38,11 @@ pub const BASE_INTERVAL: Duration = Duration::from_millis(350);
 pub const N: usize = 50;
 /// M: number of intervals for means, skewness and variability (§2.2).
 pub const M: usize = 30;
-/// F: number of these with full weight; the weight of older ones falls (§3.4.1).
+/// F: the number of these intervals that have full weight, the newest ones. The weight of older ones falls (§3.4.1).
 pub const F: usize = 20;
 /// c_s: skewness below which a path passes a bottleneck (§2.2, §3.3.1).
 pub const C_S: f64 = 0.1;
-/// c_h: skewness below which a path still passes a bottleneck if it passed one at the last decision.
+/// c_h: skewness below which a path passes a bottleneck if it also passed one at the last decision.
 pub const C_H: f64 = 0.3;
 /// p_s: largest difference of skewness within a group.
 pub const P_S: f64 = 0.15;
@@ -51,15 +52,15 @@ pub const P_F: f64 = 0.1;
 pub const P_MAD: f64 = 0.1;
 /// p_d: largest relative difference of losses within a group.
 pub const P_D: f64 = 0.1;
-/// p_l: ratio of losses from which on they are significant.
+/// p_l: share of lost packets above which losses are significant.
 pub const P_L: f64 = 0.1;
-/// p_v: distance, in multiples of the variability, that a mean must have from the long-term mean to be a crossing
-/// (§3.2.4).
+/// p_v: minimum distance of an interval's mean from the long-term mean to count as a crossing, in multiples of the
+/// variability (§3.2.4).
 pub const P_V: f64 = 0.7;
-/// Number of intervals after which a path is first grouped: §3.3.2 recommends 2 M.
+/// Number of intervals before a path is grouped for the first time. §3.3.2 recommends 2 M.
 pub const JUDGED_AFTER: u32 = 2 * M as u32;
 
-/// The mark of a path that is not grouped yet: it may share a bottleneck with any other path.
+/// The mark of a path that has not been grouped yet. Such a path may share a bottleneck with any other path.
 pub const UNKNOWN: u16 = 0;
 
 /// A sample of a path's delay from an acknowledgement.
@@ -69,44 +70,46 @@ pub struct DelaySample {
     pub now: Time,
     /// The path.
     pub path: PathId,
-    /// The delay, apart from a constant.
+    /// The delay, up to an unknown constant.
     pub delay: RelativeDelay,
-    /// Total of data packets sent on the path, retransmissions included.
+    /// Number of data packets that have been sent on the path, including retransmissions.
     pub sent: u64,
-    /// The number of retransmissions after an assumed loss among `sent`.
+    /// Number of retransmissions on the path after an assumed loss; `sent` includes them.
     pub lost: u64,
 }
 
-/// A delay with an unknown constant offset: only differences are meaningful.
+/// A delay with an unknown constant offset, so that only differences are meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelativeDelay {
-    /// One way: the peer's clock at the acknowledgement (TSval of RFC 7323) less the local one at the
+    /// One-way delay: the peer's clock at the acknowledgement (TSval of RFC 7323) minus the local clock at the
     /// transmission, milliseconds modulo 2³².
     OneWay(u32),
-    /// Round trip, if there are no timestamps: it includes queues on the reverse path.
+    /// Round-trip time, used without timestamps. It includes queues on the reverse path.
     RoundTrip(Duration),
 }
 
-/// The results for a path, for reports.
+/// Results of the detection for a path, for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grouping {
-    /// The mark of its bottleneck: paths with the same one share it. [`UNKNOWN`] before the first decision.
+    /// The mark of the path's bottleneck. Paths with the same mark share a bottleneck. [`UNKNOWN`] before the first decision.
     pub bottleneck: u16,
-    /// Number of base intervals since the path was first grouped.
+    /// Number of decisions about the path, one for each base interval since it was first grouped.
     pub decisions: u64,
-    /// The number of `decisions` by which the path shares its bottleneck with another path.
+    /// Number of these decisions according to which the path shares its bottleneck with another path.
     pub shared: u64,
-    /// The number of `decisions` by which the path passes a bottleneck.
+    /// Number of these decisions according to which the path passes a bottleneck.
     pub bottlenecked: u64,
 }
 
 impl Grouping {
-    /// Share of the decisions by which it shared its bottleneck with another path; `None` without a decision.
+    /// Returns the share of decisions according to which the path shared its bottleneck with another path; `None`
+    /// before the first decision.
     pub fn shared_share(&self) -> Option<f64> {
         self.share(self.shared)
     }
 
-    /// Share of the decisions by which it passed a bottleneck.
+    /// Returns the share of decisions according to which the path passed a bottleneck; `None` before the first
+    /// decision.
     pub fn bottleneck_share(&self) -> Option<f64> {
         self.share(self.bottlenecked)
     }
@@ -120,7 +123,7 @@ impl Grouping {
 struct Watched {
     statistics: Statistics,
     grouping: Grouping,
-    /// Base intervals since monitoring began.
+    /// Number of base intervals since the path was added.
     age: u32,
 }
 
@@ -129,7 +132,7 @@ struct Watched {
 pub struct Detector {
     /// Statistics by path.
     paths: Vec<Option<Watched>>,
-    /// The end of the interval; `None` before the first sample.
+    /// End of the current base interval; `None` before the first sample.
     end: Option<Time>,
 }
 
@@ -149,7 +152,7 @@ impl Detector {
         }
     }
 
-    /// Adds a sample; true if this ended base intervals, so that groups may have changed.
+    /// Adds a sample; returns true if it ended base intervals, so that groups may have changed.
     pub fn sample(&mut self, sample: &DelaySample) -> bool {
         let ended = self.advance(sample.now);
         if let Some(Some(watched)) = self.paths.get_mut(sample.path.index()) {
@@ -158,23 +161,23 @@ impl Detector {
         ended
     }
 
-    /// The results for a path.
+    /// Returns the results for a path.
     pub fn grouping(&self, path: PathId) -> Option<Grouping> {
         Some(self.paths.get(path.index())?.as_ref()?.grouping)
     }
 
-    /// Every path with the mark of its bottleneck.
+    /// Returns every path with the mark of its bottleneck.
     pub fn marks(&self) -> impl Iterator<Item = (PathId, u16)> {
         let mark = |(at, slot): (usize, &Option<Watched>)| Some((id(at), slot.as_ref()?.grouping.bottleneck));
         self.paths.iter().enumerate().filter_map(mark)
     }
 
-    /// The statistics of a path as of the last interval's end.
+    /// Returns the statistics of a path at the end of the last interval.
     pub fn summary(&self, path: PathId) -> Option<Summary> {
         Some(self.paths.get(path.index())?.as_ref()?.statistics.summary())
     }
 
-    /// Ends the base intervals that are over.
+    /// Ends the base intervals that have passed; returns true if there were any.
     fn advance(&mut self, now: Time) -> bool {
         let Some(end) = self.end else {
             self.end = Some(now + BASE_INTERVAL);
@@ -183,7 +186,7 @@ impl Detector {
         if now < end {
             return false;
         }
-        // After N intervals without a sample all earlier data has expired.
+        // After N intervals without a sample, no earlier data is used any more, so further intervals change nothing.
         let over = 1 + now.since(end).as_nanos() / BASE_INTERVAL.as_nanos();
         for _ in 0..over.min(N as u64) {
             self.decide();
@@ -223,7 +226,7 @@ fn id(at: usize) -> PathId {
     PathId(at as u8)
 }
 
-/// The mark of a group is derived from its first path.
+/// Returns the mark of a group, which its first path determines.
 fn mark(first: PathId) -> u16 {
     u16::from(first.0) + 1
 }

@@ -1,4 +1,4 @@
-//! Summary statistics of one path's delay (RFC 8382 §3.2, with the enhancements of §3.4).
+//! Summary statistics of the delay of one path (RFC 8382 §3.2, with the enhancements of §3.4).
 
 use super::{C_H, C_S, DelaySample, F, M, N, P_L, P_V, RelativeDelay};
 use std::collections::VecDeque;
@@ -6,23 +6,24 @@ use std::collections::VecDeque;
 /// Statistics of a path's delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// skew_est (§3.2.2): the samples below the mean less those above it, relative to all; between −1 and 1.
-    /// With a queue most of the time, it is zero or less.
+    /// skew_est (§3.2.2): the number of samples below the mean minus the number above it, divided by the number of
+    /// samples; between −1 and 1. If there is a queue most of the time, it is zero or negative.
     pub skewness: f64,
-    /// var_est (§3.2.3): mean distance of the samples from the mean of the interval before, milliseconds.
+    /// var_est (§3.2.3): mean distance of the samples from the mean of the previous interval, milliseconds.
     pub variability: f64,
-    /// freq_est (§3.2.4): significant crossings of the long-term mean by an interval's mean, per interval.
+    /// freq_est (§3.2.4): number of intervals whose mean crosses the long-term mean significantly, divided by the
+    /// number of intervals.
     pub frequency: f64,
-    /// pkt_loss (§3.2.5): share of the packets that were lost.
+    /// pkt_loss (§3.2.5): share of packets that were lost.
     pub loss: f64,
     /// True if the path passes a bottleneck (§3.3.1, step 1).
     pub bottleneck: bool,
 }
 
-/// A base interval.
+/// Counts and sums of one base interval.
 #[derive(Clone, Copy, Debug, Default)]
 struct Interval {
-    /// Number of samples, and their sum in milliseconds.
+    /// Number of samples.
     samples: u32,
     sum: f64,
     /// Number of samples that could be compared with a mean.
@@ -31,22 +32,22 @@ struct Interval {
     skew: i32,
     /// `var_base_T` of RFC 8382 §3.2.3, milliseconds.
     deviation: f64,
-    /// True if `deviation` belongs to a bottleneck, and is not the noise of a path without one (§3.4.2).
+    /// True if `deviation` was measured while the path passed a bottleneck. Otherwise it is noise (§3.4.2).
     valid: bool,
-    /// True if the interval's mean crosses the long-term mean significantly.
+    /// True if the mean of the interval crosses the long-term mean significantly.
     crosses: bool,
     sent: u64,
     lost: u64,
 }
 
 impl Interval {
-    /// E_T(OWD), milliseconds.
+    /// Returns E_T(OWD), milliseconds.
     fn mean(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.sum / f64::from(self.samples))
     }
 }
 
-/// The side of the long-term mean on which an interval's mean was last significantly off.
+/// The side of the long-term mean on which the mean of an interval was last significantly distant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Above,
@@ -59,13 +60,15 @@ pub struct Statistics {
     current: Interval,
     /// The last N intervals, the newest first.
     past: VecDeque<Interval>,
-    /// The first sample, to which all are relative: differences are small, and wrapping clocks do not matter.
+    /// The first sample. All others are relative to it, which keeps differences small and makes wrapping clocks
+    /// harmless.
     origin: Option<RelativeDelay>,
-    /// mean_delay (§3.2.1) and the mean of the last interval with samples, milliseconds.
+    /// mean_delay (§3.2.1), and the mean of the last interval that had samples, milliseconds.
     means: Option<(f64, f64)>,
     side: Option<Side>,
-    /// Packets sent and lost until the start of the interval, and until now.
+    /// Numbers of packets sent and lost until the start of the interval.
     counted: (u64, u64),
+    /// Numbers of packets sent and lost until the last sample.
     counts: (u64, u64),
     summary: Summary,
 }
@@ -85,8 +88,8 @@ impl Statistics {
         }
     }
 
-    /// The delay relative to the first sample; `None` for a sample of the other kind, which cannot be
-    /// compared.
+    /// Converts a delay to milliseconds relative to the first sample; `None` if that was of the other kind, with which
+    /// this delay cannot be compared.
     fn milliseconds(&mut self, delay: RelativeDelay) -> Option<f64> {
         match (*self.origin.get_or_insert(delay), delay) {
             (RelativeDelay::OneWay(origin), RelativeDelay::OneWay(ticks)) => {
@@ -123,18 +126,18 @@ impl Statistics {
         self.summary.frequency = crossings as f64 / N as f64;
     }
 
-    /// Statistics of the path's delay at the end of the last interval.
+    /// Returns the statistics of the path's delay at the end of the last interval.
     pub fn summary(&self) -> Summary {
         self.summary
     }
 
-    /// The last M intervals, the newest first.
+    /// Returns the last M intervals, the newest first.
     fn recent_intervals(&self) -> impl Iterator<Item = &Interval> {
         self.past.iter().take(M)
     }
 
-    /// A value summed over those of the last M intervals for which `counts` is true, and the number of
-    /// compared samples in them; the newest F have the weight M − F + 1, older ones M − F down to 1 (§3.4.1).
+    /// Sums a value over those of the last M intervals for which `counts` is true; also returns the number of compared
+    /// samples in them. The newest F intervals have the weight M − F + 1, older ones M − F down to 1 (§3.4.1).
     fn weighted(&self, counts: impl Fn(&Interval) -> bool, value: impl Fn(&Interval) -> f64) -> (f64, f64) {
         let (mut total, mut compared) = (0.0, 0.0);
         for (at, interval) in self.recent_intervals().enumerate().filter(|(_, interval)| counts(interval)) {
@@ -145,20 +148,21 @@ impl Statistics {
         (total, compared)
     }
 
-    /// The share of lost packets over N intervals (§3.2.5).
+    /// Returns the share of lost packets over N intervals (§3.2.5).
     fn loss(&self) -> f64 {
         let sent: f64 = self.past.iter().map(|interval| interval.sent as f64).sum();
         let lost: f64 = self.past.iter().map(|interval| interval.lost as f64).sum();
         if sent > 0.0 { lost / sent } else { 0.0 }
     }
 
-    /// Whether the path passes a bottleneck (§3.3.1, step 1), with hysteresis if it passed one at the last decision.
+    /// True if the path passes a bottleneck (§3.3.1, step 1). The limit is less strict if it passed one at the last
+    /// decision.
     fn passes_bottleneck(&self) -> bool {
         let Summary { skewness, loss, bottleneck, .. } = self.summary;
         skewness < C_S || (skewness < C_H && bottleneck) || loss > P_L
     }
 
-    /// Updates the means with the new interval (§3.2.1).
+    /// Updates the long-term mean and the mean of the last interval with the newest interval (§3.2.1).
     fn update_means(&mut self) {
         let (mut sum, mut count) = (0.0, 0.0);
         for mean in self.recent_intervals().filter_map(Interval::mean) {
@@ -172,8 +176,8 @@ impl Statistics {
         };
     }
 
-    /// Whether the newest interval's mean lies significantly on the other side of the long-term mean than the
-    /// last mean that was significantly off (§3.2.4). Only a path that passes a bottleneck has crossings
+    /// True if the mean of the newest interval lies significantly on one side of the long-term mean, and the last mean
+    /// that lay significantly off lies on the other side (§3.2.4). Only a path that passes a bottleneck has crossings
     /// (§3.4.2).
     fn detect_crossing(&mut self) -> bool {
         let (Some(mean), Some((mean_delay, _))) = (self.past[0].mean(), self.means) else { return false };

@@ -1,4 +1,4 @@
-//! Statistics and groups, compared with values computed by hand.
+//! Statistics and groups are compared with values that were computed by hand.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn one_way(path: u8, now: Time, ticks: u32) -> DelaySample {
     DelaySample { now, path: PathId(path), delay: RelativeDelay::OneWay(ticks), sent: 0, lost: 0 }
 }
 
-/// An interval with these delays, each with its number of samples and milliseconds.
+/// Adds an interval with these delays: each entry is a number of samples and their delay in milliseconds.
 fn interval(statistics: &mut Statistics, delays: &[(u32, u32)]) {
     for &(times, delay) in delays {
         for _ in 0..times {
@@ -16,7 +16,7 @@ fn interval(statistics: &mut Statistics, delays: &[(u32, u32)]) {
     statistics.end_interval();
 }
 
-/// Statistics after an interval of 40 samples of 100 ms, with which all later intervals are compared.
+/// Returns the statistics after an interval of 40 samples of 100 ms, the mean of which is compared with the next intervals.
 fn first_interval() -> Statistics {
     let mut statistics = Statistics::default();
     interval(&mut statistics, &[(40, 100)]);
@@ -24,7 +24,7 @@ fn first_interval() -> Statistics {
     statistics
 }
 
-/// Asserts that a value equals one computed by hand, but for rounding.
+/// Asserts that a value equals one that was computed by hand, except for rounding.
 #[track_caller]
 fn near(value: f64, by_hand: f64) {
     assert!((value - by_hand).abs() < 1e-12, "{value} is not {by_hand}");
@@ -33,12 +33,12 @@ fn near(value: f64, by_hand: f64) {
 #[test]
 fn skewness_is_samples_below_minus_above_mean() {
     let mut statistics = first_interval();
-    // 20 samples equal the mean of 100 ms, 6 are above and 14 below: (14 − 6) / 40.
+    // 20 samples equal the mean of 100 ms, 6 lie above it and 14 below it: (14 − 6) / 40.
     interval(&mut statistics, &[(20, 100), (6, 103), (14, 99)]);
     near(statistics.summary().skewness, 0.2);
     assert!(!statistics.summary().bottleneck);
-    // This interval's mean is 100.1, the long-term mean 100.05: 10 more samples are above. Both intervals have the same
-    // weight: (8 − 10) / 50.
+    // The mean of this interval is 100.1 and the long-term mean is 100.05, so 10 more samples lie above it. Both
+    // intervals have the same weight: (8 − 10) / 50.
     interval(&mut statistics, &[(10, 101)]);
     near(statistics.summary().skewness, -2.0 / 50.0);
     assert!(statistics.summary().bottleneck);
@@ -53,12 +53,13 @@ fn old_intervals_have_less_weight() {
     for _ in 0..19 {
         interval(&mut statistics, &[]);
     }
-    // The long-term mean is still 100.5, of the two intervals with samples, and the last 101.
+    // The long-term mean is 100.5, that of the two intervals with samples, and the mean of the last of these is 101.
     interval(&mut statistics, &[(40, 100)]);
-    // The newest of 30 intervals has the weight 11, the interval 20 before it the weight 10: (11 · 40 − 10 · 40) / (21 · 40).
+    // The newest of 30 intervals has the weight 11, and the one 20 intervals before it the weight 10: (11 · 40 − 10 ·
+    // 40) / (21 · 40).
     near(statistics.summary().skewness, 1.0 / 21.0);
     near(statistics.summary().variability, 1.0);
-    // 29 intervals later only the newest is left, with a weight of 1; after one more interval none is left.
+    // After 29 more intervals only the newest one still counts, with a weight of 1. After one more, no interval counts.
     for _ in 0..29 {
         interval(&mut statistics, &[]);
     }
@@ -70,10 +71,10 @@ fn old_intervals_have_less_weight() {
 #[test]
 fn variability_is_distance_from_previous_mean() {
     let mut statistics = first_interval();
-    // |104 − 100| · 10 + |102 − 100| · 30 = 100, over 40 samples.
+    // The distances add up to |104 − 100| · 10 + |102 − 100| · 30 = 100, for 40 samples.
     interval(&mut statistics, &[(10, 104), (30, 102)]);
     near(statistics.summary().variability, 2.5);
-    // The previous interval has a mean of 102.5, so 40 samples of 103 add 40 · 0.5: (100 + 20) / 80.
+    // The mean of the previous interval is 102.5, so 40 samples of 103 add 40 · 0.5: (100 + 20) / 80.
     interval(&mut statistics, &[(40, 103)]);
     near(statistics.summary().variability, 1.5);
 }
@@ -82,7 +83,7 @@ fn variability_is_distance_from_previous_mean() {
 fn path_without_bottleneck_has_no_variability() {
     let mut statistics = first_interval();
     for _ in 0..50 {
-        // The delay is usually at the minimum and sometimes far above.
+        // The delay is usually at its minimum, and sometimes far above it.
         interval(&mut statistics, &[(35, 100), (5, 150)]);
     }
     let summary = statistics.summary();
@@ -98,13 +99,13 @@ fn oscillation_counts_significant_crossings() {
             interval(&mut statistics, &[(40, delay)]);
         }
     }
-    // The mean is 105 and the variability 2, 10 in every fifth interval: each half period is significantly on
-    // its side, and 50 intervals have ten.
+    // The mean is 105. The variability is 10 in every fifth interval, 2 on average. So each half period lies
+    // significantly on its side of the mean, and 50 intervals contain ten half periods.
     let summary = statistics.summary();
     assert!(summary.bottleneck && (1.5..2.5).contains(&summary.variability), "{summary:?}");
     near(summary.frequency, 10.0 / 50.0);
-    // A delay that alternates with each interval varies as much as its amplitude, and no crossing is
-    // significant once the last 30 intervals contain nothing else.
+    // A delay that alternates with each interval varies as much as its amplitude. So no crossing is significant once
+    // the last 30 intervals contain only such a delay.
     for _ in 0..45 {
         interval(&mut statistics, &[(40, 110)]);
         interval(&mut statistics, &[(40, 100)]);
@@ -118,11 +119,11 @@ fn bottleneck_test_has_hysteresis() {
     let mut statistics = first_interval();
     interval(&mut statistics, &[(40, 101)]);
     assert!(statistics.summary().bottleneck);
-    // (60 − 40) / 100: too high for a path that passed none, as above.
+    // (60 − 40) / 100 is above the limit for a path that did not pass a bottleneck before, as above.
     interval(&mut statistics, &[(60, 100)]);
     near(statistics.summary().skewness, 0.2);
     assert!(statistics.summary().bottleneck);
-    // (120 − 40) / 160.
+    // (120 − 40) / 160 is above both limits.
     interval(&mut statistics, &[(60, 100)]);
     near(statistics.summary().skewness, 0.5);
     assert!(!statistics.summary().bottleneck);
@@ -198,18 +199,18 @@ fn groups(summaries: &[Summary]) -> Vec<Vec<u8>> {
 
 #[test]
 fn paths_are_divided_by_each_statistic_in_order() {
-    // Neighbours closer than 0.1 stay together, although the extremes differ by more.
+    // Neighbours that differ by less than 0.1 stay in a group, although the first and the last differ by more.
     let oscillating = [0.30, 0.10, 0.22, 0.16].map(|frequency| summary(frequency, 10.0, 0.0, 0.0));
     assert_eq!(groups(&oscillating), [[0, 1, 2, 3]]);
     assert_eq!(groups(&oscillating[..2]), [[0], [1]]);
-    // Threshold: 10 % of the higher value. 9.1 is grouped with 10; 9 is not.
+    // The threshold is 10 % of the higher value: 9.1 is in a group with 10, but 9 is not.
     let variable = |of: [f64; 2]| groups(&of.map(|variability| summary(0.1, variability, 0.0, 0.0)));
     assert_eq!(variable([9.1, 10.0]), [[0, 1]]);
     assert_eq!(variable([9.0, 10.0]), [[0], [1]]);
     let skewed = |of: [f64; 2]| groups(&of.map(|skewness| summary(0.1, 10.0, skewness, 0.0)));
     assert_eq!(skewed([-0.1, 0.04]), [[0, 1]]);
     assert_eq!(skewed([-0.1, 0.06]), [[0], [1]]);
-    // A small share of losses is ignored; for larger shares the threshold is 10 % of the higher value.
+    // A small share of losses is ignored. For a larger share, the threshold is 10 % of the higher value.
     let lossy = |of: [f64; 2]| groups(&of.map(|loss| summary(0.1, 10.0, 0.0, loss)));
     assert_eq!(lossy([0.0, 0.1]), [[0, 1]]);
     assert_eq!(lossy([0.19, 0.2]), [[0, 1]]);
@@ -224,7 +225,7 @@ fn path_without_bottleneck_is_in_no_group() {
     assert_eq!(groups(&[]), Vec::<Vec<u8>>::new());
 }
 
-/// Simulates intervals in which each path has the delay that `delay` returns for path and interval.
+/// Simulates intervals. In each, the delay of a path is the one that `delay` returns for the path and the interval.
 fn simulate_intervals(
     detector: &mut Detector,
     from: u64,
@@ -236,7 +237,7 @@ fn simulate_intervals(
             let now = Time::ZERO + BASE_INTERVAL.saturating_mul(at) + Duration::from_millis(30 * sample);
             for path in 0..3 {
                 if let Some(delay) = delay(path, at) {
-                    // A queue that grows through the interval, so that the delay crosses its mean.
+                    // The queue grows during the interval, so that the delay crosses its mean.
                     let ticks = delay + sample as u32;
                     detector.sample(&one_way(path, now, ticks));
                 }
@@ -253,7 +254,7 @@ fn bottlenecks(detector: &Detector) -> Vec<u16> {
 fn paths_are_grouped_after_sixty_intervals() {
     let mut detector = Detector::default();
     (0..3).for_each(|path| detector.add(PathId(path)));
-    // The first two oscillate with a period of 16 intervals, the third with one of 6.
+    // The first two paths oscillate with a period of 16 intervals, the third one with a period of 6.
     let delay = |path: u8, at: u64| {
         let half = if path < 2 { 8 } else { 3 };
         Some(100 + u32::from(path) * 1_000 + if (at / half).is_multiple_of(2) { 0 } else { 60 })
@@ -267,7 +268,7 @@ fn paths_are_grouped_after_sixty_intervals() {
     assert_eq!((grouping.decisions, grouping.shared, grouping.bottlenecked), (10, 10, 10));
     assert_eq!((grouping.shared_share(), grouping.bottleneck_share()), (Some(1.0), Some(1.0)));
     assert_eq!(detector.grouping(PathId(2)).and_then(|third| third.shared_share()), Some(0.0));
-    // A path that joins later is not grouped yet; a removed path has no result.
+    // A path that was added later is not grouped yet. A removed path has no result.
     detector.add(PathId(2));
     detector.remove(PathId(0));
     simulate_intervals(&mut detector, 70, 2, delay);

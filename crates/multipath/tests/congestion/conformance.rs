@@ -1,4 +1,4 @@
-//! Properties of every entry of the table under any sequence of events.
+//! Checks properties that every congestion control of the table must have under any sequence of events.
 
 use crate::rig::{MSS, NONE, Rig};
 use anabranch_base::rng::Rng;
@@ -98,7 +98,7 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Applies the events and checks all laws after each.
+/// Applies the events to a congestion control, and checks all laws after each event.
 fn check(entry: &'static Entry, options: Options, events: &[Event]) -> Result<(), TestCaseError> {
     let build = || Choice { entry, options }.build();
     let control = build();
@@ -151,12 +151,13 @@ fn table_is_complete_and_unambiguous() {
     assert!(find("Reno").is_none() && find("").is_none());
 }
 
-/// The controls that react only to losses.
+/// Returns the congestion controls that react only to losses.
 fn loss_based() -> impl Iterator<Item = &'static Entry> {
     ALGORITHMS.iter().filter(|entry| entry.signal == Signal::Loss)
 }
 
-/// With one path a coupled control is Reno: the window grows by a packet per window, and a loss halves it.
+/// With one path, a coupled congestion control acts as Reno: the window grows by one packet per acknowledged window,
+/// and a loss halves the window.
 #[test]
 fn coupled_controls_equal_reno_on_one_path() {
     for entry in loss_based().filter(|entry| entry.coupled) {
@@ -175,15 +176,16 @@ fn coupled_controls_equal_reno_on_one_path() {
                     rig.recover(0);
                 }
             }
-            // Counting by acknowledgement and by window differ by a part of a packet.
+            // Some congestion controls add to the window with each acknowledgement, others once per window: the results
+            // differ by less than a packet.
             let (ours, theirs) = (rig.window(0), reno.window(0));
             assert!(ours.abs_diff(theirs) <= MSS + theirs / 50, "{}: {ours} {theirs}", entry.name);
         }
     }
 }
 
-/// Slow start opens the window by the acknowledged bytes, up to L packets (RFC 3465 §2.2), by one packet
-/// after a timeout (§2.3), and stops at the threshold.
+/// Slow start adds the acknowledged bytes to the window, per acknowledgement at most L packets (RFC 3465 §2.2), or one
+/// packet after a timeout (§2.3). Slow start ends at the threshold.
 #[test]
 fn slow_start_counts_bytes_up_to_a_limit() {
     for name in ["reno", "cubic", "lia", "olia", "balia"] {
@@ -211,7 +213,7 @@ fn slow_start_counts_bytes_up_to_a_limit() {
     }
 }
 
-/// Coupled paths grow at most half as fast as two uncoupled ones, but they do grow.
+/// The windows of two coupled paths grow, but at most half as fast as without coupling.
 #[test]
 fn coupled_paths_grow_at_most_half_as_fast() {
     for entry in loss_based() {
@@ -232,7 +234,8 @@ fn coupled_paths_grow_at_most_half_as_fast() {
     }
 }
 
-/// A spurious reaction has no lasting effect: window, threshold and further growth are at least as without it.
+/// A spurious loss has no lasting effect: after the undo, window, threshold and further growth are at least as large as
+/// without the loss.
 #[test]
 fn spurious_loss_is_undone() {
     for entry in loss_based() {
@@ -247,7 +250,7 @@ fn spurious_loss_is_undone() {
         rig.lose(0);
         rig.recover(0);
         rig.wait(100);
-        grown(&mut rig); // an earlier, true loss
+        grown(&mut rig); // after an earlier loss that was not spurious
         let before = (rig.window(0), rig.ssthresh(0));
         let cut = rig.lose(0);
         assert!(cut < before.0, "{}: {cut}", entry.name);
@@ -255,14 +258,14 @@ fn spurious_loss_is_undone() {
         rig.recover(0);
         let after = (rig.window(0), rig.ssthresh(0));
         assert!(after.0 >= before.0 && after.1 >= before.1, "{}: {before:?} to {after:?}", entry.name);
-        // `twin` is a second connection that gets the same events except for the spurious loss.
+        // `twin` is a second connection that gets the same events, except for the spurious loss.
         let mut twin = Rig::pair(entry.name, [40, 30], [100, 100]);
         twin.lose(0);
         twin.recover(0);
         twin.wait(100);
         grown(&mut twin);
         assert!(grown(&mut rig) >= grown(&mut twin), "{}", entry.name);
-        // A second undo has no effect: only one reaction was recorded.
+        // A second undo has no effect, because there was only one reaction to undo.
         let now = rig.window(0);
         rig.control.on_spurious(rig.now, PathId(0));
         assert_eq!(rig.window(0), now, "{}", entry.name);
@@ -290,7 +293,7 @@ fn timeout_in_recovery_is_undone_with_the_loss() {
     }
 }
 
-/// A change of the packet size keeps the window's number of bytes, and CUBIC's plateau too.
+/// A change of the packet size changes neither the number of bytes in the window nor the plateau of CUBIC.
 #[test]
 fn packet_size_change_keeps_window_bytes() {
     for entry in ALGORITHMS {
@@ -304,7 +307,7 @@ fn packet_size_change_keeps_window_bytes() {
     }
 }
 
-/// Reno, but for one method that breaks a law.
+/// A congestion control that acts as Reno, except for one method that breaks a law.
 #[derive(Debug)]
 struct Lawless {
     control: Box<dyn CongestionControl>,

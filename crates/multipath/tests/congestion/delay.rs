@@ -1,4 +1,4 @@
-//! wVegas over links with queues: it keeps its backlog.
+//! Simulates wVegas over links with queues, and checks that the backlog stays at the target.
 
 use crate::rig::MSS;
 use anabranch_base::time::{Duration, Time};
@@ -7,18 +7,19 @@ use anabranch_multipath::congestion::{Ack, CongestionControl, Options, PathSetup
 use anabranch_multipath::rtt::{RtoBounds, RttEstimator};
 use std::collections::VecDeque;
 
-/// A path with a separate bottleneck; the queue is unbounded, since no control here should fill it.
+/// A path with its own bottleneck. The queue is unbounded, because the congestion controls of this file should keep it
+/// short.
 struct Bottleneck {
     path: PathId,
-    /// Time to send one packet.
+    /// Time in which the bottleneck sends one packet.
     service: Duration,
     base: Duration,
-    /// The time at which the bottleneck will have sent its queue.
+    /// Time at which the bottleneck will have sent all packets of its queue.
     free_at: Time,
-    /// Packets in flight: times of transmission and of acknowledgement.
+    /// Packets in flight, each with the times of its transmission and its acknowledgement.
     flying: VecDeque<(Time, Time)>,
     rtt: RttEstimator,
-    /// Number of acknowledged packets, and the sum of their queueing delays, ns.
+    /// Number of acknowledged packets, and the sum of the queueing delays of these packets, ns.
     delivered: u64,
     waited: u64,
 }
@@ -67,7 +68,7 @@ impl Bottleneck {
         (self.delivered, self.waited) = (0, 0);
     }
 
-    /// Utilisation over `seconds`, and the mean backlog in packets.
+    /// Returns the utilisation of the bottleneck over `seconds`, and the mean backlog in packets.
     fn utilisation_and_backlog(&self, seconds: f64) -> (f64, f64) {
         let service = self.service.as_secs_f64();
         let waited = self.waited as f64 / 1e9 / self.delivered.max(1) as f64;
@@ -75,7 +76,7 @@ impl Bottleneck {
     }
 }
 
-/// Runs for 60 s after a warm-up of 10 s.
+/// Runs wVegas for 60 s after a warm-up of 10 s, and returns utilisation and mean backlog of each path.
 fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
     let mut control = (find("wvegas").expect("in the table").build)(&Options::default());
     for path in &mut *paths {
@@ -106,7 +107,8 @@ fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
     }
 }
 
-/// Base round-trip times of 2 ms: the bandwidth-delay product is 3 packets, and the backlog dominates.
+/// With base round-trip times of 2 ms, the bandwidth-delay product is only 3 packets, so the backlog makes up most of
+/// the window.
 #[test]
 fn backlog_is_ten_packets_shared_by_rate() {
     let check = |rates: &[u64], backlogs: &[f64]| {
@@ -123,20 +125,21 @@ fn backlog_is_ten_packets_shared_by_rate() {
     check(&[2_000, 1_000], &[20.0 / 3.0, 10.0 / 3.0]);
 }
 
-/// Single flows on long paths: the sender's own bursts cause neither the end of slow start nor a
+/// A single flow on a long path: the short queues behind the sender's bursts must neither end slow start nor start a
 /// drain.
 #[test]
 fn single_flow_fills_a_long_path() {
     for (rate, base) in [(1_667, 12), (1_667, 20), (1_667, 100), (8_333, 20), (833, 200)] {
         let (used, backlog) = run(&mut [Bottleneck::new(0, rate, base)])[0];
         println!("{rate} packets/s, {base} ms: used {used:.3}, backlog {backlog:.2} packets");
-        // The window falls from the end of slow start by one packet per round trip.
+        // After slow start, the window shrinks by one packet per round trip, so on a long path the backlog stays larger
+        // than the target for a while.
         let most = if base > 20 { 100.0 } else { 15.0 };
         assert!(used > 0.95 && backlog < most, "{rate} packets/s, {base} ms: {used} {backlog}");
     }
 }
 
-/// The publication's two paths, of 20 and 100 ms and together 30 Mbit/s, carried 27.6 Mbit/s.
+/// In the publication, two paths of 20 and 100 ms, with 30 Mbit/s in total, carried 27.6 Mbit/s.
 #[test]
 fn two_paths_of_different_length_are_filled() {
     let mut paths = [Bottleneck::new(0, 1_250, 20), Bottleneck::new(1, 1_250, 100)];

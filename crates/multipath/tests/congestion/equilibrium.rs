@@ -1,25 +1,25 @@
 //! Compares mean windows under fixed loss rates with the closed forms of the publications.
 //!
-//! The model: path i sends w_i packets per RTT_i, evenly spaced; each is acknowledged individually or lost. A
-//! loss opens a recovery phase of one round trip, in which the window does not change and no further loss
-//! counts.
+//! The model: path i sends w_i packets per RTT_i at equal intervals. Each packet is either lost or acknowledged
+//! separately. A loss starts a recovery phase of one round trip, in which the window does not change and
+//! further losses are not reported.
 //!
-//! The closed forms are those of a fluid with constant windows. Real windows vary in two ways, and two kinds
-//! of loss separate them:
+//! The closed forms hold for a fluid model with constant windows. Real windows vary, both because a loss reduces them by
+//! a large part and because losses are random. Two placements of losses separate these two effects:
 //!
 //! - *Spaced*: every 1/p-th packet is lost, with a variation of a tenth. Windows are regular sawteeth without
-//!   further randomness. A sawtooth that loses the part d at its peak, grows by a/w per packet and has 1/p
-//!   packets between losses has the mean √(1 − d/2) · √(a/(p·d)), and the second factor is the fluid's
-//!   window. So the mean over time, divided by √(1 − d/2), is compared with the closed form: √(2/p) of the
-//!   fluid is the well-known √(3/2p) of the sawtooth.
-//! - *Random*: each packet is lost with probability p. For Reno the mean square over time is 2/p exactly (a
-//!   gain of 1/w against a loss of p·w/2 per packet), so the root mean square has the closed form; the
-//!   arithmetic mean is 1.31/√p, 7.4 % below √(2/p).
+//!   further randomness. If a loss takes the part d from the peak, the window grows by a/w per packet, and 1/p packets
+//!   are sent between two losses, then the mean window is √(1 − d/2) · √(a/(p·d)). The second factor is the window of the
+//!   fluid model, so the tests compare the mean over time, divided by √(1 − d/2), with the closed form. For Reno, √(2/p) in
+//!   the fluid model corresponds to the well-known √(3/2p) of the sawtooth.
+//! - *Random*: each packet is lost with probability p. For Reno, the mean square of the window over time is exactly 2/p (per
+//!   packet, the window gains 1/w and loses p·w/2), so the root mean square equals the closed form. The arithmetic mean is
+//!   1.31/√p, 7.4 % below √(2/p).
 //!
-//! Under random loss, coupled controls also depend on the fluctuations of the other paths, which the fluid
-//! does not have: LIA's maximum over paths is larger than the maximum of means, and OLIA treats a path with a
-//! randomly long interval between losses as a good path. These deviations are properties of the algorithms; the last test fixes the
-//! measured ones.
+//! Under random loss, a coupled congestion control also reacts to fluctuations of the other paths' windows, which the
+//! fluid model does not have: the maximum over paths in LIA is larger than the maximum of the means, and OLIA treats a path
+//! with a randomly long interval between losses as a good path. These deviations are properties of the algorithms. The
+//! last test checks that they stay as measured.
 
 use crate::rig::MSS;
 use anabranch_base::rng::Rng;
@@ -128,8 +128,8 @@ impl Flight {
     }
 }
 
-/// Runs until `packets` packets have been sent after a warm-up of a tenth of that; returns statistics by
-/// path.
+/// Simulates a warm-up of `packets / 10` packets and then `packets` packets; returns the statistics of each path, without
+/// the warm-up.
 fn run(name: &str, losses: Losses, paths: &[SimulatedPath], packets: u64) -> Vec<Seen> {
     let mut control = (find(name).expect("a name of the table").build)(&Options::default());
     let rng = Rng::new(1).fork(name);
@@ -155,7 +155,7 @@ fn run(name: &str, losses: Losses, paths: &[SimulatedPath], packets: u64) -> Vec
     flights.iter().map(|flight| flight.seen).collect()
 }
 
-/// Prints a table line and checks a deviation.
+/// Prints the deviation of the measured from the expected value, and checks that it is within the tolerance.
 fn compare(what: &str, expected: f64, measured: f64, tolerance: f64) {
     let deviation = measured / expected - 1.0;
     println!(
@@ -165,24 +165,24 @@ fn compare(what: &str, expected: f64, measured: f64, tolerance: f64) {
     assert!(deviation.abs() <= tolerance, "{what}: {measured:.2} instead of {expected:.2} packets");
 }
 
-/// √(2/p), the window of TCP.
+/// Returns √(2/p), the window of TCP in the fluid model, packets.
 fn tcp(loss: f64) -> f64 {
     (2.0 / loss).sqrt()
 }
 
-/// A path's window in the fluid model, packets, and the part d that a loss takes.
+/// A path's window in the fluid model, packets, and the part d of the window that a loss takes.
 type Fixed = (f64, f64);
 
-/// LIA: w_r = (1/p_r) · max_k(√(2/p_k)/RTT_k) / Σ_k 1/(RTT_k·p_k) (Khalili et al. 2012, eq. 2), if the
-/// uncoupled increase limits no path.
+/// Returns the windows of LIA: w_r = (1/p_r) · max_k(√(2/p_k)/RTT_k) / Σ_k 1/(RTT_k·p_k) (Khalili et al. 2012, eq. 2), if no
+/// path reaches the limit of the uncoupled increase.
 fn lia(paths: &[SimulatedPath; 2]) -> [Fixed; 2] {
     let best = paths.iter().map(|w| tcp(w.loss) / w.rtt).fold(0.0, f64::max);
     let sum: f64 = paths.iter().map(|w| 1.0 / (w.rtt * w.loss)).sum();
     paths.map(|w| (best / sum / w.loss, 0.5))
 }
 
-/// OLIA: all traffic is on the best paths, together as much as TCP on one of them (Khalili et al. 2012,
-/// theorem 1). Equal paths share equally. Other paths keep the minimum window of one packet.
+/// Returns the windows of OLIA: the best paths together carry as much as TCP on one of them (Khalili et al. 2012, theorem
+/// 1), in equal parts if the paths are equal. All other paths have the minimum window of one packet.
 fn olia(paths: &[SimulatedPath; 2]) -> [Fixed; 2] {
     let rates = paths.map(|w| tcp(w.loss) / w.rtt);
     match rates[0].partial_cmp(&rates[1]).expect("rates are numbers") {
@@ -192,9 +192,10 @@ fn olia(paths: &[SimulatedPath; 2]) -> [Fixed; 2] {
     }
 }
 
-/// BALIA: gain and loss balance on each path (Peng et al. 2014): p_r·(RTT_r·Σx)²·min(a_r, 1.5) = 2 · (1 +
-/// a_r)/2 · (4 + a_r)/5. The first path is the larger one, a = 1: Σx = √(2/p)/RTT of it. Then (1 + a)(4 +
-/// a)/(10·min(a, 1.5)) is the ratio of the p·RTT² for the second, a quadratic for a ≥ 1.5.
+/// Returns the windows of BALIA, with which gain and loss of each path are equal (Peng et al. 2014): p_r·(RTT_r·Σx)² ·
+/// min(a_r, 1.5) = 2 · (1 + a_r)/2 · (4 + a_r)/5. The first path has the higher rate, so its a is 1 and Σx is its
+/// √(2/p)/RTT. For the second path, (1 + a)(4 + a)/(10·min(a, 1.5)) is then the ratio of p·RTT² of the second to the first
+/// path, which is a quadratic equation for a ≥ 1.5.
 fn balia(paths: &[SimulatedPath; 2]) -> [Fixed; 2] {
     let total = tcp(paths[0].loss) / paths[0].rtt;
     let hardness = |w: &SimulatedPath| w.loss * w.rtt * w.rtt;
@@ -205,7 +206,8 @@ fn balia(paths: &[SimulatedPath; 2]) -> [Fixed; 2] {
     core::array::from_fn(|i| (rates[i] * paths[i].rtt, loss[i]))
 }
 
-/// Equal paths; one with twice and one with four times the loss; one with twice the round-trip time.
+/// Pairs of paths: equal paths; the second path with twice the loss rate; with four times the loss rate; with twice the
+/// round-trip time.
 const PATH_PAIRS: [[SimulatedPath; 2]; 4] = [
     [path(1e-3, 0.1), path(1e-3, 0.1)],
     [path(1e-3, 0.1), path(2e-3, 0.1)],
@@ -218,12 +220,12 @@ fn reno_window_follows_the_square_root_law() {
     for p in [1e-4, 1e-3, 1e-2] {
         let spaced = run("reno", Losses::Spaced, &[path(p, 0.1)], 1_000_000)[0];
         compare(&format!("reno, spaced loss {p}"), tcp(p), spaced.mean() / 0.75_f64.sqrt(), 0.10);
-        // 4,000 losses, so that their number is certain to 2 %.
+        // With 4,000 losses on average, the standard deviation of their number is below 2 %.
         let random = run("reno", Losses::Random, &[path(p, 0.1)], (4_000.0 / p) as u64)[0];
         compare(&format!("reno, random loss {p}, root mean square"), tcp(p), random.rms(), 0.10);
-        // The exact law of Reno under random loss. Against √(2/p) it is at −9.1, −9.6 and −14.9 %; at a loss
-        // of 1 % the window is in recovery, at its lowest, for an eighth of the time, which no closed form
-        // includes.
+        // 1.31/√p is the exact mean of Reno under random loss. The measured means are 9.1, 9.6 and 14.9 % below √(2/p).
+        // The last one is lower because, at a loss rate of 1 %, an eighth of the time is spent in recovery, in which the
+        // window is at its lowest; the closed forms do not include recovery.
         compare(&format!("reno, random loss {p}, mean"), 1.31 / p.sqrt(), random.mean(), 0.10);
     }
 }
@@ -233,8 +235,8 @@ fn compare_spaced(name: &str, closed_form: fn(&[SimulatedPath; 2]) -> [Fixed; 2]
         let seen = run(name, Losses::Spaced, &paths, 1_000_000);
         for (i, (expected, loss)) in closed_form(&paths).into_iter().enumerate() {
             let measured = seen[i].mean() / (1.0 - loss / 2.0).sqrt();
-            // A path at its minimum window is occasionally probed: a packet and a quarter is the closest approximation
-            // of zero.
+            // OLIA occasionally increases the window of a path from the minimum of one packet, so the mean is up to a
+            // quarter larger.
             let tolerance = if loss == 0.0 { 0.25 } else { 0.10 };
             compare(&format!("{name} {paths:?} path {i}"), expected, measured, tolerance);
         }
@@ -256,10 +258,11 @@ fn balia_has_its_published_windows() {
     compare_spaced("balia", balia);
 }
 
-/// Under random loss, arithmetic means relative to Reno's 1.31/√p. LIA and BALIA keep their published windows
-/// within 15 % (measured: −10 to +10 %). OLIA keeps equal paths equal and the total within 15 % (−12 to −2
-/// %), but does not empty the worse path: its intervals between losses are exponentially distributed, so the
-/// worse path is often the best one by OLIA's measure, and has up to 0.38 of the better one's window.
+/// Compares arithmetic means under random loss with the closed forms, scaled by 1.31/√2 as for Reno. The windows of LIA
+/// and BALIA must be within 15 % of the published ones (measured: −10 to +10 %). With OLIA, the windows of equal paths and
+/// the total rate must be within 15 % (measured: −12 to −2 %), but the window of the worse path is not the minimum:
+/// intervals between losses are exponentially distributed, so OLIA often takes the worse path for the best one, and its
+/// window is up to 0.38 of the better path's.
 #[test]
 fn random_loss_shifts_equilibria_as_measured() {
     let tcp_mean = 1.31 / 2.0_f64.sqrt();

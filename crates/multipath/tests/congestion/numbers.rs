@@ -16,8 +16,8 @@ fn reno_slow_start_counts_one_packet_per_ack() {
 fn reno_avoidance_adds_a_packet_per_full_window() {
     let mut rig = Rig::new("reno").path(0, 10_000, 10_000);
     assert!((0..9).all(|_| rig.ack(0, 1_000) == 10_000));
-    assert_eq!(rig.ack(0, 1_500), 11_000); // 10,500 counted, 500 left
-    assert!((0..10).all(|_| rig.ack(0, 1_000) == 11_000)); // 10,500 counted
+    assert_eq!(rig.ack(0, 1_500), 11_000); // 10,500 bytes are counted: the window grows by one packet, and 500 bytes are left
+    assert!((0..10).all(|_| rig.ack(0, 1_000) == 11_000)); // 10,500 bytes are counted, not yet a full window
     assert_eq!(rig.ack(0, 500), 12_000);
 }
 
@@ -36,14 +36,18 @@ fn reno_halves_rounding_up_and_freezes_in_recovery() {
 #[test]
 fn whole_packet_windows_accumulate_to_a_packet() {
     let mut rig = Rig::new("reno").path_in_packets(0, 10_000, 12_000);
-    assert_eq!(rig.ack(0, 500), 10_000, "half a packet waits in slow start");
+    assert_eq!(
+        rig.ack(0, 500),
+        10_000,
+        "in slow start, the window does not grow until a whole packet is acknowledged"
+    );
     assert_eq!(rig.ack(0, 500), 11_000);
     assert_eq!(rig.ack(0, 1_000), 12_000);
     assert!((0..11).all(|_| rig.ack(0, 1_000) == 12_000));
     assert_eq!(rig.ack(0, 1_000), 13_000);
     assert_eq!(rig.lose(0), 6_000, "13 >> 1, as in Linux");
-    // Coupled control, two paths with equal windows and round-trip times: each acknowledged packet adds 1,000 / 20,000 of a
-    // packet (RFC 6356).
+    // Coupled congestion control on two paths with equal windows and round-trip times: each acknowledged packet adds
+    // 1,000 / 20,000 of a packet (RFC 6356).
     let mut rig = Rig::new("lia").path_in_packets(0, 10_000, MSS).path_in_packets(1, 10_000, MSS);
     rig.measure(0, 100);
     rig.measure(1, 100);
@@ -53,7 +57,8 @@ fn whole_packet_windows_accumulate_to_a_packet() {
     assert_eq!(first, Some(39), "alpha is 1/2: 40 packets of 25 bytes each");
 }
 
-/// Thresholds and counts are those of `tcp_reno_ssthresh`; a control with a separate counter keeps its count.
+/// With windows in whole packets, a loss sets the threshold as `tcp_reno_ssthresh` does, and CMT/RPv2 keeps the bytes that
+/// it has counted towards the next packet.
 #[test]
 fn whole_packet_windows_follow_linux() {
     for name in ["reno", "lia", "olia", "cmt-rpv2"] {
@@ -65,11 +70,11 @@ fn whole_packet_windows_follow_linux() {
     let mut rig = Rig::new("cmt-rpv2").path_in_packets(0, 4_000, MSS).path_in_packets(1, 12_000, MSS);
     rig.measure(0, 100);
     rig.measure(1, 100);
-    // The share is a quarter: three full windows add 750 bytes.
+    // The share of the path is a quarter: three acknowledged windows add 750 bytes.
     assert!((0..12).all(|_| rig.ack(0, 1_000) == 4_000));
     assert_eq!(rig.lose(0), 2_000);
     rig.recover(0);
-    // The share is a seventh: two full windows add 143 bytes each.
+    // The share of the path is a seventh: two acknowledged windows add 143 bytes each.
     let windows = [(); 4].map(|()| rig.ack(0, 1_000));
     assert_eq!(windows, [2_000, 2_000, 2_000, 3_000]);
 }
@@ -80,7 +85,8 @@ fn reno_minimum_threshold_depends_on_protocol() {
     assert_eq!(Rig::new("reno").path_by(Rules::Tcp, 0, 3_000, NONE).lose(0), 2_000);
 }
 
-/// A minimum threshold of 4 packets for TCP, too, as in Becke2014 §2.2.4.1; coupled controls use their own minimum.
+/// A minimum threshold of 4 packets may be set for TCP too, as in Becke2014 §2.2.4.1. Coupled congestion controls ignore
+/// the setting, because they define a minimum themselves.
 #[test]
 fn minimum_threshold_is_configurable() {
     let left = |name, window| {
@@ -93,8 +99,8 @@ fn minimum_threshold_is_configurable() {
 
 #[test]
 fn tcp_threshold_uses_flight_sctp_uses_window() {
-    // An application that fills 6 of 20 packets: the threshold is computed from the filled part of the window (RFC
-    // 5681 eq. 4).
+    // If the application has filled only 6 of 20 packets, the threshold is computed from the packets in flight (RFC 5681
+    // eq. 4).
     for (name, left) in [("reno", 3_000), ("cubic", 4_200), ("lia", 3_000), ("olia", 3_000), ("balia", 3_000)]
     {
         let mut rig = Rig::new(name).path(0, 20_000, MSS);
@@ -104,7 +110,11 @@ fn tcp_threshold_uses_flight_sctp_uses_window() {
         rig.control.on_spurious(rig.now, PathId(0));
         assert_eq!(rig.window(0), 20_000, "{name}: a spurious loss changes nothing");
     }
-    assert_eq!(Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 23_000), 10_000, "not more than the window");
+    assert_eq!(
+        Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 23_000),
+        10_000,
+        "the bytes in flight count up to the window"
+    );
     assert_eq!(
         Rig::new("reno").path(0, 20_000, MSS).lose_of(0, 500),
         2_000,
@@ -120,8 +130,8 @@ fn repeated_timeout_keeps_the_threshold() {
     assert_eq!(rig.time_out(0, false), 10_000);
     assert_eq!(rig.window(0), MSS);
     assert_eq!(rig.time_out(0, true), 10_000);
-    assert_eq!(rig.ack(0, 1_000), 2_000, "slow start again");
-    assert_eq!(rig.time_out(0, false), 2_000, "new data, new threshold");
+    assert_eq!(rig.ack(0, 1_000), 2_000, "the window grows by slow start after a timeout");
+    assert_eq!(rig.time_out(0, false), 2_000, "a timeout of new data sets a new threshold");
 }
 
 #[test]
@@ -149,12 +159,12 @@ fn idle_restart_uses_initial_window() {
 fn sctp_halves_idle_window_once_per_timeout() {
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 40_000, NONE);
     assert_eq!(rig.idle(0, 1), 20_000);
-    assert_eq!(rig.ssthresh(0), 40_000, "the window before it shrank");
+    assert_eq!(rig.ssthresh(0), 40_000, "the threshold is the window before the idle time");
     assert_eq!(rig.idle(0, 2), 5_000);
     assert_eq!(rig.ssthresh(0), 20_000);
     assert_eq!(rig.idle(0, 100), 4_000, "at least the minimum threshold");
     rig.time_out(0, false);
-    assert_eq!(rig.idle(0, 1), 1_000, "the window never grows");
+    assert_eq!(rig.idle(0, 1), 1_000, "an idle time never increases the window");
 }
 
 #[test]
@@ -189,12 +199,12 @@ fn larger_packet_raises_window_and_thresholds() {
     let mut rig = Rig::new("reno").path_by(Rules::Sctp, 0, 3_000, 3_000);
     rig.control.set_mss(PathId(0), 8_000);
     assert_eq!((rig.window(0), rig.ssthresh(0)), (8_000, 8_000));
-    assert_eq!(rig.lose(0), 32_000, "four of the larger packets");
+    assert_eq!(rig.lose(0), 32_000, "the minimum threshold is four packets of the new size");
 }
 
 #[test]
 fn unusable_path_keeps_window_and_leaves_sums() {
-    // The thresholds are 2:1, and so are the shares. A path that is alone has the whole share.
+    // The thresholds are 2:1, so the shares are 2:1 too. A single path has a share of 1.
     let mut rig = Rig::new("cmt-rpv1").path(0, 10_000, 8_000).path(1, 10_000, 4_000);
     rig.control.set_usable(PathId(0), false);
     assert_eq!(rig.ack(0, 10_000), 10_000);
@@ -212,11 +222,12 @@ fn rpv1_shares_by_threshold() {
     let rig = || Rig::new("cmt-rpv1").path(0, 20_000, 10_000).path(1, 5_000, 5_000);
     assert_eq!(rig().ack(0, 20_000), 20_667);
     assert_eq!(rig().ack(1, 5_000), 5_334);
-    // Slow start: the window grows by a third of 900 B, and by a third of at most 1,000 B.
+    // In slow start, the window grows by a third of the acknowledged bytes, of which at most 1,000 B count.
     let slow = || Rig::new("cmt-rpv1").path(0, 20_000, 10_000).path(1, 4_000, 5_000);
     assert_eq!(slow().ack(1, 900), 4_300);
     assert_eq!(slow().ack(1, 9_000), 4_334);
-    // Loss: the larger of 20,000 − 12,500 and ⌈2,666.7⌉, and the larger of 5,000 − 12,500 and ⌈1,333.3⌉.
+    // A loss leaves the larger of 20,000 − 12,500 and ⌈2,666.7⌉ on path 0, and the larger of 5,000 − 12,500 and
+    // ⌈1,333.3⌉ on path 1.
     assert_eq!(rig().lose(0), 7_500);
     assert_eq!(rig().lose(1), 1_334);
     let mut timed_out = rig();
@@ -237,7 +248,7 @@ fn rpv1_counts_path_without_threshold_as_average() {
     assert_eq!(rig().ack(2, 1_000), 3_334);
 }
 
-/// Two paths at 10 and 2 Mbit/s: 125,000 B in 100 ms, 12,500 B in 50 ms.
+/// Creates a rig with two paths of 10 and 2 Mbit/s: 125,000 B in 100 ms, and 12,500 B in 50 ms.
 fn ten_and_two() -> Rig {
     let mut rig = Rig::new("cmt-rpv2").path(0, 125_000, MSS).path(1, 12_500, MSS);
     rig.measure(0, 100);
@@ -250,7 +261,7 @@ fn rpv2_shares_by_rate() {
     // The windows grow by 10/12 and 2/12 of a packet.
     assert_eq!(ten_and_two().ack(0, 125_000), 125_834);
     assert_eq!(ten_and_two().ack(1, 12_500), 12_667);
-    // d̂ = 0.6: 125,000 − 75,000; d̂ = 3.0: only one packet is left.
+    // A loss takes d̂ times the window: with d̂ = 0.6, 125,000 − 75,000 B are left; with d̂ = 3.0, only one packet.
     assert_eq!(ten_and_two().lose(0), 50_000);
     assert_eq!(ten_and_two().lose(1), MSS);
     let mut slow = Rig::new("cmt-rpv2").path(0, 125_000, NONE).path(1, 12_500, NONE);
@@ -265,11 +276,11 @@ fn rpv2_counts_unmeasured_paths_as_average() {
     // Two paths without a round-trip time: each has half of the total.
     let mut rig = Rig::new("cmt-rpv2").path(0, 10_000, NONE).path(1, 20_000, NONE);
     assert_eq!(rig.ack(0, 1_000), 10_500);
-    // Path 1 now has a round-trip time and path 0 has none: the sum contains only path 1.
+    // Now path 1 has a round-trip time but path 0 has none, so the sum of the rates contains only path 1.
     rig.measure(1, 100);
     assert_eq!(rig.ack(1, 1_000), 21_000);
     assert_eq!(rig.ack(0, 1_000), 11_000);
-    // Equal paths: d̂ = 1. 11,000 − 11,000 leaves one packet.
+    // The paths count as equal, so d̂ = 1: 11,000 − 11,000 would be 0, but one packet is left.
     assert_eq!(rig.lose(0), MSS);
 }
 
@@ -284,7 +295,11 @@ fn lia_increases_match_numbers_by_hand() {
     assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(1, 10_000), 11_000);
     assert_eq!(Rig::pair("lia", [2, 10], [100, 1_000]).ack(0, 2_000), 2_444);
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).lose(0), 10_000);
-    assert_eq!(Rig::new("lia").path_by(Rules::Sctp, 0, 1_500, NONE).lose(0), MSS, "a minimum of one packet");
+    assert_eq!(
+        Rig::new("lia").path_by(Rules::Sctp, 0, 1_500, NONE).lose(0),
+        MSS,
+        "the minimum threshold is one packet"
+    );
 }
 
 #[test]
@@ -341,8 +356,8 @@ fn olia_moves_window_to_the_best_path() {
     // The small path has carried more data: it is a collected path with α = ½: 1,000 · (10/30² + ½/10) = 61.1 B.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
     assert_eq!(rig.ack(1, 1_000), 10_061);
-    // The largest path decreases: 500 · (20/30.061² − ½/20) = −1.43 B; the threshold follows, so that
-    // the path does not enter slow start.
+    // The window of the largest path decreases: 500 · (20/30.061² − ½/20) = −1.43 B. The threshold decreases with the
+    // window, so that the path does not enter slow start.
     assert_eq!(rig.ack(0, 500), 19_999);
     assert!(rig.ssthresh(0) <= rig.window(0));
 }
@@ -354,17 +369,18 @@ fn olia_shares_alpha_among_collected_and_largest() {
     let mut rig = Rig::pair("olia", [20, 20], [100, 100]).path(2, 10_000, MSS).path(3, 10_000, MSS);
     rig.measure(2, 100);
     rig.measure(3, 100);
-    rig.lose(2); // to 5,000 B; counted in recovery, too
+    rig.lose(2); // to 5,000 B; OLIA also counts data acknowledged during recovery
     rig.lose(3);
     rig.ack(2, 5_000);
     rig.ack(3, 5_000);
     rig.recover(2);
     rig.recover(3);
-    // Σw = 50 packets. A largest path grows by 1,000 · (20/50² − ⅛/20) = 1.75 B. Two acknowledgements include the fraction.
+    // Σw = 50 packets. Each of the largest paths grows by 1,000 · (20/50² − ⅛/20) = 1.75 B, of which `ack` returns the
+    // whole bytes.
     assert_eq!(rig.ack(0, 1_000), 20_001);
     assert_eq!(rig.ack(1, 1_000), 20_001);
     // A collected path grows by 1,000 · (5/50² + ⅛/5) = 27 B, and slightly less because the total has grown.
-    rig.control.set_usable(PathId(3), false); // counts without growing
+    rig.control.set_usable(PathId(3), false); // acknowledged data is counted, but the window does not grow
     rig.ack(3, 1_000);
     rig.control.set_usable(PathId(3), true);
     assert_eq!(rig.ack(2, 1_000), 5_026);
@@ -374,7 +390,7 @@ fn olia_shares_alpha_among_collected_and_largest() {
 fn olia_remembers_the_interval_before_the_last_loss() {
     // Path 1 has carried 9,000 B before its loss, and path 0 has carried less since: path 1 is still the best.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
-    rig.control.set_usable(PathId(1), false); // count without growing
+    rig.control.set_usable(PathId(1), false); // acknowledged data is counted, but the window does not grow
     rig.ack(1, 9_000);
     rig.control.set_usable(PathId(1), true);
     assert_eq!(rig.lose(1), 5_000);
@@ -384,7 +400,7 @@ fn olia_remembers_the_interval_before_the_last_loss() {
     // An immediate second loss makes both intervals between losses short.
     rig.lose(1);
     assert_eq!(rig.window(1), 2_500);
-    rig.time_out(1, true); // repeated: no new interval
+    rig.time_out(1, true); // a repeated timeout starts no new interval between losses
     assert_eq!(rig.window(1), MSS);
 }
 
@@ -422,7 +438,7 @@ fn cubic_returns_to_the_plateau_in_k_seconds() {
     assert!((quarter - 96.2).abs() < 1.0, "{quarter}");
     let plateau = run(&mut rig, 21); // W(4.2) = 100
     assert!((plateau - 100.0).abs() < 0.3, "{plateau}");
-    let beyond = run(&mut rig, 42); // W(8.4) = 100 + 0.4 · 4.183³ = 129.3; it lags by a step while it steepens
+    let beyond = run(&mut rig, 42); // W(8.4) = 100 + 0.4 · 4.183³ = 129.3; the window is one step behind the steep curve
     assert!((beyond - 129.3).abs() < 3.0, "{beyond}");
 }
 
@@ -462,8 +478,8 @@ fn cubic_converges_fast_and_restarts_after_timeout() {
     while rig.window(0) < threshold {
         rig.ack_with(0, MSS, Some(100));
     }
-    // The stage starts at the present window: after 1 s W(t) = w + 0.4, and Reno's window is w + 5.3. With K for the old
-    // plateau it would be far higher.
+    // The new stage starts at the current window w: after 1 s W(t) = w + 0.4, and Reno's window is w + 5.3. With K computed
+    // for the old plateau, the window would be far larger.
     let before = rig.window(0) as f64 / MSS as f64;
     let after = run(&mut rig, 10);
     assert!((after - before - 5.3).abs() < 0.7, "{before} {after}");
@@ -491,7 +507,8 @@ fn cubic_does_not_count_unused_time() {
     assert!((used(true) - used(false)).abs() < 1.0, "{} {}", used(true), used(false));
 }
 
-/// One round of wVegas: three samples without an effect, then the acknowledgement that decides.
+/// Runs one round of wVegas: three samples that do not change the window, then the acknowledgement after which wVegas
+/// decides. Returns the new window.
 fn vegas_round(rig: &mut Rig, id: u8, rtt_ms: u64) -> u64 {
     for _ in 0..3 {
         rig.wait(1);
@@ -534,8 +551,8 @@ fn wvegas_shares_the_backlog_by_rate() {
     let mut rig = Rig::new("wvegas").path(0, 40_000, MSS).path(1, 40_000, MSS);
     rig.ack_with(0, 1, Some(100));
     rig.ack_with(1, 1, Some(100));
-    // The first path's rate is the only one known: α = 10, diff = 6.7, so its window
-    // grows. Then each path has α = 5, and the window of the second shrinks.
+    // At first only the rate of the first path is known: α = 10 and diff = 6.7, so the window of the first path grows. Then
+    // each path has α = 5, and the window of the second path shrinks.
     assert_eq!(vegas_round(&mut rig, 0, 120), 41_000);
     assert_eq!(vegas_round(&mut rig, 1, 120), 39_000);
     // The first path takes the second into account when it reaches its α of 10: 41 · (1 − 100/138) = 11.3;
@@ -547,13 +564,14 @@ fn wvegas_shares_the_backlog_by_rate() {
 #[test]
 fn wvegas_needs_three_samples_and_keeps_two_packets() {
     let mut rig = Rig::new("wvegas").path(0, 2_000, MSS);
-    rig.ack_with(0, 2_000, Some(100)); // one sample: a window acknowledged, a packet more
+    rig.ack_with(0, 2_000, Some(100)); // with one sample, wVegas grows by one packet per acknowledged window
     assert_eq!(rig.window(0), 3_000);
     rig.wait(100);
-    assert_eq!(rig.ack_with(0, 1_500, Some(900)), 3_000); // half a window: counted
+    assert_eq!(rig.ack_with(0, 1_500, Some(900)), 3_000); // half a window is acknowledged: counted, without growth
     rig.wait(900);
     assert_eq!(rig.ack_with(0, 1_500, Some(900)), 4_000);
-    // A queue of 1.9 s with the backlog of ten packets, then one of 3.9 s: a drain by 100/8000 stops at two packets.
+    // A queueing delay of 1.9 s, with a backlog of ten packets, is followed by one of 3.9 s: wVegas would reduce the window
+    // to 100/8000, but keeps two packets.
     let mut rig = Rig::new("wvegas").path(0, 12_000, MSS);
     rig.ack_with(0, 1, Some(100));
     assert_eq!(vegas_round(&mut rig, 0, 2_000), 11_000);
@@ -570,7 +588,7 @@ fn wvegas_forgets_the_rate_of_a_path_that_timed_out() {
         vegas_round(&mut rig, id, 120);
     }
     rig.time_out(1, false);
-    // A single path again: α = 10 > 6.8.
+    // With a single path again, α = 10 exceeds diff = 6.8.
     let before = rig.window(0);
     assert_eq!(vegas_round(&mut rig, 0, 120), before + 1_000);
 }
@@ -627,13 +645,13 @@ fn westwood_reduces_to_the_estimated_bandwidth() {
         }
     }
     // Samples of 100 and 200 kB/s: BWE = ⅞·100 + ⅛·200 = 112.5 kB/s, and RTTmin = 100 ms.
-    assert_eq!(rig.window(0), 21_000, "one packet per window, as Reno");
+    assert_eq!(rig.window(0), 21_000, "the window grows by one packet per window, as in Reno");
     assert_eq!(rig.lose(0), 11_250);
     let mut rig = Rig::new("westwood").path(0, 20_000, MSS);
     assert_eq!(rig.lose(0), 10_000, "half of the window before the first sample");
 }
 
-/// Sets the current delay of a path: four samples without an effect on the window.
+/// Sets the current delay of a path by four samples that do not change the window.
 fn ledbat_delay(rig: &mut Rig, rtt_ms: u64) {
     for _ in 0..4 {
         rig.ack_with(0, 0, Some(rtt_ms));
@@ -643,17 +661,24 @@ fn ledbat_delay(rig: &mut Rig, rtt_ms: u64) {
 #[test]
 fn ledbat_aims_at_a_queue_of_100_ms() {
     let mut rig = Rig::new("ledbat").path(0, 20_000, NONE);
-    // base = 100 ms. A tenth of the window: a tenth of a packet.
+    // The base delay is 100 ms. Without a queue, acknowledging a tenth of the window adds a tenth of a packet.
     assert_eq!(rig.ack_with(0, 2_000, Some(100)), 20_100);
     ledbat_delay(&mut rig, 150);
-    assert_eq!(rig.ack_with(0, 2_010, Some(150)), 20_150, "half of the target: half of the growth");
+    assert_eq!(
+        rig.ack_with(0, 2_010, Some(150)),
+        20_150,
+        "at half of the target delay, the window grows by half"
+    );
     ledbat_delay(&mut rig, 200);
-    assert_eq!(rig.ack_with(0, 2_015, Some(200)), 20_150, "at the target");
+    assert_eq!(rig.ack_with(0, 2_015, Some(200)), 20_150, "at the target delay, the window does not grow");
     ledbat_delay(&mut rig, 300);
     let window = rig.ack_with(0, 2_015, Some(300));
-    assert!((20_050..=20_051).contains(&window), "twice the target: shrinks as fast as it grew, to {window}");
+    assert!(
+        (20_050..=20_051).contains(&window),
+        "at twice the target delay, the window shrinks as fast as it grew: {window}"
+    );
     assert_eq!(rig.lose(0), window.div_ceil(2));
-    // The minimum is two packets.
+    // The minimum window is two packets.
     let mut rig = Rig::new("ledbat").path(0, 2_000, NONE);
     rig.ack_with(0, 0, Some(100));
     ledbat_delay(&mut rig, 900);
@@ -677,11 +702,11 @@ fn ledbat_compares_one_way_delays_of_any_clock() {
     use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
     let mut rig = Rig::new("ledbat").path(0, 20_000, NONE);
     assert!(rig.control.wants_delay_samples());
-    // The difference of the clocks wraps: 2³² − 20 is 70 ms before 50.
+    // The difference of the clocks wraps around at 2³²: the value 2³² − 20 lies 70 ms before the value 50.
     for millis in [u32::MAX - 19, 50, 50, 50, 50] {
         let delay = RelativeDelay::OneWay(millis);
         rig.control.on_delay(&DelaySample { now: rig.now, path: PathId(0), delay, sent: 1, lost: 0 });
     }
-    // A queue of 70 ms; the round trip does not count.
+    // A one-way queueing delay of 70 ms; the round-trip time has no effect.
     assert_eq!(rig.ack_with(0, 2_000, Some(500)), 20_030);
 }

@@ -1,11 +1,11 @@
-//! Tests for defects known from other implementations.
+//! Tests that this implementation does not have certain defects of other implementations.
 
 use crate::rig::{MSS, Rig};
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{ALGORITHMS, Signal};
 
-/// Defect of other implementations: group totals are computed only when a path changes state, not with each
-/// acknowledgement. LIA then grows one byte per update, and CMT/RPv2 stalls.
+/// Some other implementations compute the totals of a group only when a path changes its state, not with each
+/// acknowledgement. LIA then grows by one byte per update, and CMT/RPv2 does not grow.
 #[test]
 fn totals_are_current_with_every_acknowledgement() {
     // Two windows of 20 packets: 20,000 · 1,000 · 20,000/40,000² = 250 B.
@@ -23,11 +23,11 @@ fn totals_are_current_with_every_acknowledgement() {
     let mut rig = Rig::pair("cmt-rpv2", [20, 20], [100, 100]);
     assert_eq!(rig.ack(0, 20_000), 20_500);
     rig.measure(1, 200);
-    rig.measure(0, 102); // 20.5 in 102 ms against 20 in 200 ms: 0.668
+    rig.measure(0, 102); // rates of 20.5 packets in 102 ms and 20 in 200 ms: a share of 0.668
     assert_eq!(rig.ack(0, 20_500), 21_168);
 }
 
-/// The symptom of the same defect: over many windows a coupled pair must grow by more than a byte per update.
+/// The same defect limits the growth over many windows to one byte per update; a coupled pair must grow by more.
 #[test]
 fn every_coupled_control_grows_in_avoidance() {
     let coupled = ALGORITHMS.iter().filter(|entry| entry.coupled && entry.signal == Signal::Loss);
@@ -42,15 +42,15 @@ fn every_coupled_control_grows_in_avoidance() {
     }
 }
 
-/// Defect of other implementations: OLIA's bytes are never counted, so that all paths are equally good, and 1 is
-/// divided by n in integers, so that α is always 0.
+/// Some other implementations of OLIA never count acknowledged bytes, so that all paths are equally good, or divide 1 by
+/// n as integers, so that α is always 0.
 #[test]
 fn olia_counts_bytes_and_divides_as_real_numbers() {
     let mut with_alpha = Rig::pair("olia", [20, 10], [100, 100]);
     let gain = with_alpha.ack(1, 10_000) - 10_000;
     // 10,000 · (10/30² + ½/10) = 611 B; without α 111 B.
     assert_eq!(gain, 611);
-    // Data acknowledged in recovery or from an unused window is counted as carried, too.
+    // OLIA also counts data that is acknowledged during recovery.
     let mut rig = Rig::pair("olia", [20, 10], [100, 100]);
     rig.lose(1);
     rig.ack(1, 9_000);
@@ -58,7 +58,7 @@ fn olia_counts_bytes_and_divides_as_real_numbers() {
     assert_eq!(rig.ack(0, 5_100) - 20_000, 35);
 }
 
-/// Defect: BALIA's ratio is truncated to an integer before it is scaled.
+/// Some other implementations of BALIA truncate the ratio of rates to an integer before they scale it.
 #[test]
 fn balia_ratio_is_not_truncated() {
     // 20 against 16 packets: a = 1.25. 16,000 − 8,000 · 1.25; a truncated ratio leaves 8,000.
@@ -67,7 +67,7 @@ fn balia_ratio_is_not_truncated() {
     assert_eq!(Rig::pair("balia", [20, 16], [100, 100]).ack(1, 16_000), 16_233);
 }
 
-/// Values near 2³² must not wrap: windows of 6 GB at 1 s against 100 µs.
+/// Windows of 6 GB with round-trip times of 1 s and 100 µs lead to values beyond 2³², which must not wrap.
 #[test]
 fn large_windows_and_rates_do_not_wrap() {
     for name in ["cmt-rpv1", "cmt-rpv2", "lia", "olia", "balia"] {

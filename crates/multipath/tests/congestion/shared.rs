@@ -1,4 +1,4 @@
-//! Coupling of only those paths that share a bottleneck.
+//! Tests that only paths with a shared bottleneck are coupled.
 
 use crate::rig::{MSS, Rig};
 use anabranch_base::time::{Duration, Time};
@@ -8,7 +8,7 @@ use anabranch_multipath::shared_bottleneck::{
     BASE_INTERVAL, DelaySample, JUDGED_AFTER, RelativeDelay, UNKNOWN,
 };
 
-/// Some rounds of acknowledgements and losses on a path, with varying round-trip times.
+/// Reports `rounds` rounds of acknowledgements and losses on a path, with varying round-trip times.
 fn acknowledge_and_lose(rig: &mut Rig, path: u8, rounds: u64) {
     for round in 0..rounds {
         rig.now += Duration::from_millis(10);
@@ -24,7 +24,7 @@ fn pair(name: &str) -> Rig {
     Rig::pair(name, [20, 10], [60, 80])
 }
 
-/// Names of the coupled controls.
+/// Returns the names of the coupled congestion controls.
 fn coupled() -> impl Iterator<Item = &'static str> {
     ALGORITHMS.iter().filter(|entry| entry.coupled).map(|entry| entry.name)
 }
@@ -72,23 +72,23 @@ fn paths_of_same_or_unknown_bottleneck_are_coupled() {
 #[test]
 fn path_that_changes_its_group_keeps_its_window() {
     let mut rig = Rig::pair("lia", [10, 10], [100, 100]);
-    // Two equal paths: a quarter of TCP's growth, 1000² / 40,000 bytes an acknowledgement.
+    // Two equal coupled paths: each grows by 1000² / 40,000 bytes per acknowledgement, a quarter of the growth of TCP.
     assert_eq!(rig.ack(0, MSS), 10_025);
     rig.control.set_bottleneck(PathId(0), 1);
     rig.control.set_bottleneck(PathId(1), 2);
     assert_eq!((rig.window(0), rig.window(1)), (10_025, 10_000));
-    // A path that shares no bottleneck grows as with Reno: 1000² / 10,025.
+    // A path without a shared bottleneck grows as in Reno, by 1000² / 10,025 bytes.
     assert_eq!(rig.ack(0, MSS), 10_124);
     rig.control.set_bottleneck(PathId(1), 1);
     // 1000² · 10,124 / (10,124 + 10,000)² = 25.
     assert_eq!(rig.ack(0, MSS), 10_149);
-    // An unknown path has no effect.
+    // A group with a path that was never added has no effect.
     rig.control.set_bottleneck(PathId(5), 1);
     assert_eq!(rig.window(5), 0);
 }
 
-/// Reports delays to a control for `intervals` base intervals: each path has a queue that fills and empties
-/// with its own period, in intervals.
+/// Reports delays to a congestion control for `intervals` base intervals. The queue of each path fills and empties with
+/// the given period, in intervals.
 fn report_delays(rig: &mut Rig, intervals: u64, periods: [u64; 2]) {
     for at in 0..intervals {
         for sample in 0..10 {

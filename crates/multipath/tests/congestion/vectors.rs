@@ -1,9 +1,10 @@
-//! The shared vectors in vectors/congestion: events of a connection, and the resulting windows. Other
-//! implementations of the same controls replay them. This test regenerates them in memory and compares; with
-//! `ANABRANCH_GENERATE=1` in the environment, as in `make generate`, it writes the files.
+//! Tests that the vectors in vectors/congestion are up to date. A vector file has the events of a connection and the
+//! resulting windows; other implementations of the same congestion controls replay the events. The test computes the
+//! vectors and compares them with the files. With `ANABRANCH_GENERATE=1` in the environment, as in `make generate`,
+//! the test writes the files.
 //!
-//! The vectors contain acknowledgements and windows. A control that uses delivery-rate samples has no file:
-//! its state is a model of the path, of which window and threshold show little.
+//! A congestion control that uses delivery-rate samples has no vector file: its state is a model of the path, and the
+//! window and the threshold in a vector would show little of that model.
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -22,18 +23,18 @@ const RTTS: [u64; 3] = [20, 50, 35];
 /// Approximate number of events per file.
 const EVENTS: usize = 240;
 
-/// A connection that records each event and its result as text of a vector file.
+/// A connection that records each event, and the windows after the event, as lines of a vector file.
 struct Recorder {
     control: Box<dyn CongestionControl>,
     now: Time,
     paths: Vec<PathId>,
-    /// Random stream of the bytes in flight.
+    /// Random numbers for the bytes in flight.
     flights: Rng,
     text: String,
 }
 
 impl Recorder {
-    /// Writes the line of an event: its name, its own members, and the resulting windows.
+    /// Writes the line of an event: the name, the members that this kind of event has, and the resulting windows.
     fn line(&mut self, event: &str, members: &str) {
         let now = self.now.as_nanos();
         let _ = write!(self.text, "{{\"event\":\"{event}\",\"now_ns\":{now}{members},\"after\":[");
@@ -96,8 +97,8 @@ impl Recorder {
         self.line("timeout", &members);
     }
 
-    /// Bytes in flight: usually more than the window, as the loss itself admits further packets,
-    /// otherwise half of it, as if the application did not fill it.
+    /// Returns the bytes in flight at a loss: usually more than the window, because further packets may be sent after a
+    /// loss; otherwise half of the window, as if the application did not fill the window.
     fn in_flight(&mut self, path: PathId) -> u64 {
         let window = self.control.window(path);
         if self.flights.chance(0.7) { window + 3 * u64::from(MSS) } else { window / 2 }
@@ -108,7 +109,7 @@ impl Recorder {
         self.line("set_usable", &format!(",\"path\":{},\"usable\":{usable}", path.0));
     }
 
-    /// An event with only a path.
+    /// Records an event whose only member is a path.
     fn simple(&mut self, event: &str, path: PathId) {
         match event {
             "recovered" => self.control.on_recovered(self.now, path),
@@ -133,7 +134,7 @@ fn estimator() -> RttEstimator {
     RttEstimator::new(RtoBounds { initial: second, min: Duration::from_millis(200), max: minute })
 }
 
-/// The file of one algorithm: a sequence with every event that a transport reports.
+/// Returns the text of one algorithm's vector file: a sequence with every event that a transport reports.
 fn record(name: &str, slow_start: SlowStart) -> String {
     let entry = find(name).expect("a name of the table");
     let start = if slow_start == SlowStart::Coupled { "coupled" } else { "rfc" };
@@ -177,7 +178,7 @@ fn record(name: &str, slow_start: SlowStart) -> String {
                 r.simple("recovered", path);
             }
         }
-        // Delayed acknowledgements, sometimes one for many packets; a sample with most of them.
+        // Acknowledgements are delayed, and some of them cover many packets. Most of them have a sample of the RTT.
         let packets = if rng.chance(0.1) { rng.between(3, 20) } else { rng.between(1, 2) };
         let sample = Duration::from_micros(RTTS[path.index()] * 1_000 + rng.below(8_000));
         let rtt = rng.chance(0.9).then_some(sample);

@@ -21,24 +21,25 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// Maximum number of a server's addresses that are requested, one after another.
+/// Maximum number of addresses of a server to which the converter is asked to connect, one after another.
 const MAX_ADDRESSES: usize = 4;
-/// Maximum number of connections to the converter for one address of a server: with an expired cookie, without a cookie, and
-/// with the new cookie.
+/// Maximum number of connections to the converter for one address of a server: the first with an expired cookie, the
+/// second without a cookie, the third with the new cookie.
 const MAX_ATTEMPTS: usize = 3;
-/// Maximum number of local addresses for which cookies are stored.
+/// Maximum number of stored cookies. Each is valid for one local address.
 const MAX_COOKIES: usize = 32;
-/// Maximum length of a cookie: a message minus the headers of message and cookie, and a Connect TLV of 20 bytes.
+/// Maximum length of a cookie: the maximum message minus the headers of the message and of the cookie, and a Connect
+/// TLV of 20 bytes.
 const MAX_COOKIE_BYTES: usize = 1020 - 4 - 4 - 20;
-/// Pause after a converter reported a lack of resources without a duration (§6.2.8).
+/// Pause in requests after the converter reported a lack of resources without a duration (§6.2.8).
 const DEFAULT_PAUSE_S: u8 = 30;
 
 /// A converter, as its client uses it.
 pub struct Client {
     proxy: UpstreamProxy,
-    /// Cookies of the converter, by the local address for which they are valid.
+    /// Cookies from the converter, by the local address for which they are valid.
     cookies: Mutex<BTreeMap<IpAddr, Vec<u8>>>,
-    /// End of a pause during which the converter gets no requests.
+    /// End of the pause in which this client sends no requests to the converter; `None` if there was no pause.
     paused_until: Mutex<Option<Instant>>,
 }
 
@@ -68,13 +69,14 @@ impl Client {
         }
     }
 
-    /// Transport of connections to the converter. A connection falls back to TCP if the converter has no Multipath TCP.
+    /// Returns the transport of connections to the converter. Such a connection falls back to TCP if the converter has
+    /// no Multipath TCP.
     pub const fn transport(&self) -> Transport {
         self.proxy.transport()
     }
 
-    /// Requests a connection to a target; its name is looked up on this machine. The client's early data are sent with the
-    /// message. If the converter does not connect, it has forwarded no data, so the next attempt sends them again.
+    /// Requests a connection to a target, after looking up its name on this machine. The message also contains the
+    /// client's early data. A converter that does not connect forwards no data, so the next attempt sends them again.
     ///
     /// # Errors
     ///
@@ -137,7 +139,7 @@ impl Client {
             let Opened { stream, answer, .. } = opened;
             return Ok(Attempt::Connected(Connected { server: stream, bound: None, first: answer.rest }));
         };
-        // From here on, dropping the stream resets the connection, as §6.2.2 requires after an error.
+        // From here on, errors drop the stream, which resets the connection, as §6.2.2 requires.
         let code = *code;
         let local = opened.stream.local_addr().map_err(|error| self.proxy.connect_error(&error))?.ip();
         match code {
@@ -145,7 +147,7 @@ impl Client {
                 self.store_cookie(local, opened.answer.tlvs.cookie)?;
                 Ok(Attempt::RetryWithCookie)
             }
-            // The cookie has expired, or a NAT has changed the public address of this host.
+            // Either the cookie has expired, or a NAT has changed the public address of this host.
             ErrorCode::NotAuthorized
                 if self.proxy.user().is_none() && self.cookies().remove(&local).is_some() =>
             {
@@ -214,7 +216,7 @@ impl Client {
     }
 }
 
-/// Sends a query for supported TCP options; false if the answer is not from a converter.
+/// Queries the TCP options that a converter supports; returns false if the answer is not from a converter.
 ///
 /// # Errors
 /// If the connection breaks.
@@ -265,7 +267,7 @@ impl Dialogue for Conversation<'_> {
             match tlv {
                 Tlv::Error(code, value) => answer.error = Some((code, value)),
                 Tlv::Cookie(cookie) => answer.cookie = Some(cookie),
-                // These TLVs are useful only to clients that could connect to the server without a converter.
+                // These TLVs are of use only to clients that could connect to the server without a converter.
                 Tlv::ExtendedTcpHeader(_) | Tlv::SupportedTcpExtensions(_) => {}
                 Tlv::Other(kind, _) if kind != 0 => {}
                 Tlv::Info | Tlv::Connect { .. } | Tlv::Other(..) => {

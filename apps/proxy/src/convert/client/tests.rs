@@ -13,8 +13,8 @@ const EARLY: &[u8] = b"early data";
 /// Messages that a converter received, each with the bytes after it.
 type Received = Arc<Mutex<Vec<(Vec<Tlv>, Vec<u8>)>>>;
 
-/// Starts a converter. It reads each client's message and early data, answers, and waits until the client closes. The answer
-/// depends on the number of earlier messages and on the message.
+/// Starts a converter. For each client it reads the message and the early data, answers, and waits until the client
+/// closes. `answer` gets the number of earlier messages and the TLVs of this one.
 fn converter(answer: impl Fn(usize, &[Tlv]) -> Vec<u8> + Send + 'static) -> (String, Received) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let address = listener.local_addr().unwrap().to_string();
@@ -65,7 +65,7 @@ async fn request(client: &Client) -> Result<Vec<u8>, NotConnected> {
     let target = Target::Address(SERVER.parse().unwrap());
     let early = || Ok(once.pop().unwrap_or_default());
     let Connected { server, mut first, .. } = client.connect(&target, &mut EarlyData::new(early)).await?;
-    while crate::stream::read_some(&server, &mut first).await.expect("it ends") > 0 {}
+    while crate::stream::read_some(&server, &mut first).await.expect("the stream ends") > 0 {}
     Ok(first)
 }
 
@@ -73,12 +73,12 @@ fn answer_bytes(tlvs: &[Tlv], more: &[u8]) -> Vec<u8> {
     [&emit(tlvs).unwrap()[..], more].concat()
 }
 
-/// The converter's answer after it has connected, followed by these bytes.
+/// Encodes the converter's answer after it has connected, followed by the bytes `more`.
 fn connected(more: &[u8]) -> Vec<u8> {
     answer_bytes(&[Tlv::ExtendedTcpHeader(vec![TcpOption { kind: 4, value: Vec::new() }])], more)
 }
 
-/// The converter's answer with an error.
+/// Encodes the converter's answer with an error.
 fn error(code: ErrorCode, value: &[u8]) -> Vec<u8> {
     answer_bytes(&[Tlv::Error(code, value.to_vec())], b"")
 }
@@ -102,14 +102,14 @@ async fn early_data_is_sent_and_server_data_is_returned() {
 
 #[tokio::test]
 async fn cookie_is_stored_sent_and_forgotten() {
-    // The cookie is in its own TLV, or only in the error.
+    // The converter sends the cookie in a Cookie TLV, or only in the Error TLV.
     let missing = error(ErrorCode::MissingCookie, &[0, 1, 2, 3, 4, 5, 6, 7]);
     let both = answer_bytes(
         &[Tlv::Error(ErrorCode::MissingCookie, vec![0]), Tlv::Cookie(vec![1, 2, 3, 4, 5, 6, 7, 0])],
         b"",
     );
     for missing in [missing, both] {
-        // The fourth client is refused: its cookie has expired.
+        // The fourth client is refused, as if its cookie had expired.
         let (address, received) = converter(move |before, tlvs| match (before, tlvs) {
             (3, _) => error(ErrorCode::NotAuthorized, &[]),
             (_, [_]) => missing.clone(),

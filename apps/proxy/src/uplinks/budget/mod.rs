@@ -1,7 +1,9 @@
-//! Data volumes of uplinks with a budget. They are stored in a file and survive restarts of the process and of the machine.
+//! Data volumes of uplinks with a budget. They are stored in a file, so they survive restarts of the process and of the
+//! machine.
 //!
-//! The kernel's byte counter of an interface starts at zero when the interface is created. So the file contains the sum, the last
-//! value of the counter, and the boot and the interface to which this value belongs.
+//! The kernel's byte counter of an interface starts at zero when the interface is created. So the file contains for
+//! each uplink the sum, the last value of the counter, and the number of the interface to which this value belongs; and
+//! the boot during which the counters were read.
 
 use super::routing::Link;
 use crate::config::{Budget, Bytes, Period, Uplink, Uplinks, Usage};
@@ -15,15 +17,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Minimum interval between writes, to spare the flash memory of a router. A power failure loses the volume of one interval.
+/// Minimum interval between writes of the file, to spare the flash memory of a router. After a power failure, the
+/// volume of at most one interval is missing.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
 
 const FILE: &str = "uplinks.json";
 
-/// Earliest plausible date of a correct clock.
+/// A clock that shows an earlier date is wrong.
 const EARLIEST_DATE: Date = Date::constant(2026, 1, 1);
 
-/// If a stored period starts more than this number of days in the future, the clock was wrong. The value exceeds all periods.
+/// A stored period that starts more than this number of days in the future was started by a wrong clock. The number
+/// exceeds the length of any period.
 const MAX_CLOCK_ERROR_DAYS: i64 = 62;
 
 /// Data volume of an uplink.
@@ -31,25 +35,27 @@ const MAX_CLOCK_ERROR_DAYS: i64 = 62;
 struct Volume {
     /// First day of the period.
     since: Date,
-    /// Bytes received and sent since then, as far as they were counted.
+    /// Bytes received and sent in the period, as far as this program has counted them.
     bytes: u64,
-    /// Number of the interface whose counter was read last.
+    /// Number of the interface to which `counter` belongs.
     link: u32,
     /// Last value of the counter.
     counter: u64,
 }
 
 impl Volume {
-    /// Adds the increase of the counter; `since` is the first day of the present period.
+    /// Adds the increase of the interface's counter since the last call; `since` is the first day of the current
+    /// period.
     fn count(&mut self, since: Date, link: &Link) {
-        // A clock that is set back starts no period: many routers start in 1970 and later get the time from the network. A period
-        // far in the future, which a wrong clock started, is replaced; otherwise the next period would start years later.
+        // A clock that goes back starts no period: many routers start in 1970 and get the time from the network later.
+        // A period far in the future, which a wrong clock started, is replaced; otherwise the next period would start
+        // years later.
         if since > self.since {
             (self.since, self.bytes) = (since, 0);
         } else if since >= EARLIEST_DATE && days_before(self.since, MAX_CLOCK_ERROR_DAYS) > since {
             self.since = since;
         }
-        // The counter of a new interface starts at zero, and some drivers reset the counter.
+        // The counter starts at zero for a new interface, and some drivers reset it.
         let before = if link.index == self.link && link.carried >= self.counter { self.counter } else { 0 };
         self.bytes = self.bytes.saturating_add(link.carried - before);
         (self.link, self.counter) = (link.index, link.carried);
@@ -71,7 +77,8 @@ pub struct Budgets {
     file: PathBuf,
     stored: StoredVolumes,
     written: Option<(Instant, StoredVolumes)>,
-    /// True after the first count. The counter of an interface that appears later is counted from zero.
+    /// True after the first call of [`Self::count`]. For an interface that appears later, all bytes of its counter
+    /// count.
     seen: bool,
     spent: BTreeMap<String, bool>,
     failed: bool,
@@ -82,7 +89,7 @@ impl Budgets {
     ///
     /// # Errors
     ///
-    /// If the file exists but cannot be read; the volumes would be lost.
+    /// If the file exists but cannot be read: starting from zero would lose the volumes.
     pub fn read(uplinks: &[Uplink], common: &Uplinks) -> Result<Self, Error> {
         let file = common.state.join(FILE);
         let has_budgets = uplinks.iter().any(|uplink| uplink.budget.is_some());
@@ -101,7 +108,8 @@ impl Budgets {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         if stored.boot != boot.trim() {
             boot.trim().clone_into(&mut stored.boot);
-            // Forget the interface numbers: no interface has the number 0, so the counters are counted from zero.
+            // After a reboot, all bytes of a counter count. No interface has the number 0, so each one is treated as
+            // new.
             stored.uplinks.values_mut().for_each(|volume| volume.link = 0);
         }
         Ok(Self { file, stored, written: None, seen: false, spent: BTreeMap::new(), failed: false })
@@ -113,7 +121,8 @@ impl Budgets {
             let (name, Some(budget)) = (uplink.interface.as_ref(), &uplink.budget) else { continue };
             let Some(link) = links.iter().find(|link| link.name == *name) else { continue };
             let since = period_start(budget, today);
-            // The volume before the first count is unknown; a new interface starts from zero.
+            // Bytes that an interface carried before the first count belong to an unknown period, so they do not count.
+            // An interface that appears later is new, and its counter started at zero.
             let counter = if self.seen { 0 } else { link.carried };
             let initial = Volume { since, bytes: 0, link: link.index, counter };
             let volume = self.stored.uplinks.entry(name.clone()).or_insert(initial);
@@ -122,7 +131,7 @@ impl Budgets {
         self.seen = true;
     }
 
-    /// Present role of an uplink.
+    /// Returns the current role of an uplink.
     pub fn usage(&self, uplink: &Uplink) -> Usage {
         match &uplink.budget {
             Some(budget) if self.is_spent(uplink, budget) => *budget.then.as_ref(),
@@ -138,7 +147,7 @@ impl Budgets {
         self.stored.uplinks.get(uplink.interface.as_ref()).map_or(0, |volume| volume.bytes)
     }
 
-    /// Describes how much of an uplink's budget is used.
+    /// Describes the used part of an uplink's budget; `None` if it has no budget.
     pub fn describe(&self, uplink: &Uplink) -> Option<String> {
         let budget = uplink.budget.as_ref()?;
         let name = uplink.interface.as_ref();
@@ -161,7 +170,7 @@ impl Budgets {
         }
     }
 
-    /// Writes changed volumes to the file, at most once per [`WRITE_INTERVAL`] unless `at_once`.
+    /// Writes changed volumes to the file, at most once in [`WRITE_INTERVAL`] unless `at_once` is true.
     pub fn store(&mut self, at_once: bool) {
         let due = |(at, _): &(Instant, StoredVolumes)| at_once || at.elapsed() >= WRITE_INTERVAL;
         let is_stored =
@@ -180,7 +189,7 @@ impl Budgets {
         self.written = Some((Instant::now(), self.stored.clone()));
     }
 
-    /// Replaces the file atomically.
+    /// Writes the volumes to a new file, which replaces the old one atomically.
     fn write(&self) -> io::Result<()> {
         let folder = self.file.parent().expect("a file is in a folder");
         std::fs::create_dir_all(folder)?;
@@ -191,7 +200,7 @@ impl Budgets {
     }
 }
 
-/// First day of the period that contains `today`.
+/// Returns the first day of the period that contains `today`.
 fn period_start(budget: &Budget, today: Date) -> Date {
     match budget.period {
         Period::Day => today,
@@ -215,7 +224,7 @@ fn days_before(day: Date, days: i64) -> Date {
     day.saturating_sub(jiff::Span::new().days(days))
 }
 
-/// Present date in the time zone of this machine.
+/// Returns the current date in the time zone of this machine.
 pub fn today() -> Date {
     jiff::ZonedDateTime::now().date()
 }

@@ -12,7 +12,7 @@ fn link(index: u32, carried: u64) -> [Link; 1] {
     [link]
 }
 
-/// Settings with a folder that does not exist yet.
+/// Creates settings whose folder does not exist yet.
 fn common(purpose: &str) -> Uplinks {
     let state = std::env::temp_dir().join(format!("anabranch-budget-{purpose}-{}", std::process::id()));
     Uplinks { state, ..Uplinks::default() }
@@ -45,7 +45,7 @@ fn bytes_are_counted_once_if_the_counter_is_reset() {
     let mut budgets = Budgets::read(&uplinks, &common("count")).unwrap();
     let today = date(2026, 11, 23);
     for (index, counter, sum) in [
-        // The period of the bytes before the first count is unknown.
+        // The bytes before the first count belong to an unknown period, so they do not count.
         (3, 5_000, 0),
         (3, 5_400, 400),
         (3, 5_400, 400),
@@ -76,7 +76,7 @@ fn clock_far_in_the_future_delays_no_period() {
     let mut budgets = Budgets::read(&uplinks, &common("ahead")).unwrap();
     budgets.count(&uplinks, &link(4, 0), date(2026, 11, 20));
     budgets.count(&uplinks, &link(4, 300), date(2026, 11, 21));
-    // The period of 2106 starts. Its volume is later counted in the present period.
+    // In 2106, the clock starts a period. Its volume belongs to the current period once the clock is right.
     for (day, counter, carried) in [
         (date(2106, 2, 7), 500, 200),
         (date(2026, 11, 22), 600, 300),
@@ -112,12 +112,12 @@ fn counts_survive_restart_and_broken_file_is_reported() {
     budgets.count(&uplinks, &link(3, 100), today);
     budgets.count(&uplinks, &link(3, 300), today);
     budgets.store(false);
-    // Traffic while no process runs is counted, because the kernel's counter continues.
+    // Traffic while this program does not run is counted, because the kernel's counter continues.
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 450), today);
     assert_eq!(budgets.carried(&uplinks[0]), 350);
     budgets.store(true);
-    // After another boot, the interface has the same number and a higher counter.
+    // After another boot, the interface happens to have the same number, and a higher counter.
     let file = common.state.join(FILE);
     let text = std::fs::read_to_string(&file).unwrap();
     let boot = &budgets.stored.boot;
@@ -129,7 +129,7 @@ fn counts_survive_restart_and_broken_file_is_reported() {
     std::fs::write(&file, "{").unwrap();
     let message = Budgets::read(&uplinks, &common).unwrap_err().to_string();
     assert!(message.contains("uplinks.json") && message.contains("remove the file"), "{message}");
-    // Without a budget, no file is read.
+    // If no uplink has a budget, no file is read.
     let none = crate::config::Config::parse("[[uplink]]\ninterface = \"w0\"", "test.toml").unwrap().uplink;
     assert!(Budgets::read(&none, &common).is_ok());
     std::fs::remove_dir_all(&common.state).unwrap();
@@ -140,7 +140,7 @@ fn failed_writes_are_repeated() {
     let (uplinks, common, today) = (uplinks("bytes = \"1 kB\""), common("full"), date(2026, 11, 23));
     let mut budgets = Budgets::read(&uplinks, &common).unwrap();
     budgets.count(&uplinks, &link(3, 100), today);
-    // The folder's path is a file.
+    // The path of the folder is a file, so the write fails.
     std::fs::write(&common.state, "").unwrap();
     budgets.store(true);
     std::fs::remove_file(&common.state).unwrap();

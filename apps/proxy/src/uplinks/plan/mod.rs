@@ -1,4 +1,4 @@
-//! Computes the rules, routes and endpoints of uplinks from the state of the machine.
+//! Computes the rules, routes and endpoints that uplinks need in the current state of the machine.
 
 use super::parts::{
     DEFAULT_PRIORITY, Endpoint, LAST_METRIC, MAIN, MAX_ENDPOINTS, METRIC, NextHop, Parts, Route, Rule,
@@ -11,8 +11,8 @@ use core::fmt;
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Next hops of earlier default routes, by interface number and family (true for IPv4). The kernel removes a default route when
-/// the link goes down, and not every program that added it adds it again.
+/// Next hops of earlier default routes, by interface number and family (true for IPv4). The kernel removes a default
+/// route when its link goes down, and some programs do not add it again when the link comes up.
 pub type Remembered = BTreeMap<(u32, bool), NextHop>;
 
 /// State of an uplink, or of one of its addresses.
@@ -24,7 +24,7 @@ pub enum State {
     NoAddress,
     /// The main table has no default route, and the file contains no gateway.
     NoGateway,
-    /// The uplink with this name has the same address.
+    /// Another uplink, with this name, has the same address and is used.
     SameAddress(String),
     /// The interface is down.
     Down,
@@ -34,9 +34,9 @@ pub enum State {
     Silent,
     /// Subflows are opened from the address, with this role and next hop.
     Used(Usage, NextHop),
-    /// Standby: no subflows while another uplink works.
+    /// The uplink stands by: it has no subflows while another uplink works.
     StandsBy,
-    /// The address is an endpoint of another program.
+    /// The address is an endpoint of another program, which this program does not change.
     Foreign(NextHop),
     /// The kernel's limit of endpoints is reached.
     LimitReached,
@@ -76,13 +76,14 @@ impl fmt::Display for State {
 pub struct Plan {
     /// Rules, routes and endpoints.
     pub parts: Parts,
-    /// States of uplinks by name, and states of single addresses.
+    /// State of each uplink by name. An entry with an address is the state of this address of the uplink.
     pub states: BTreeMap<(String, Option<IpAddr>), State>,
-    /// Addresses from which packets can be sent, with their interfaces. Probes use them even if earlier ones had no answer.
+    /// Addresses from which packets can be sent, each with its interface. Probes are sent from all of them, including
+    /// those from which earlier probes had no answer.
     pub open: BTreeMap<IpAddr, String>,
 }
 
-/// A usable address of an uplink.
+/// An address of an uplink from which subflows may be opened.
 #[derive(Clone, Debug)]
 struct Ready {
     name: String,
@@ -91,8 +92,8 @@ struct Ready {
     next_hop: NextHop,
 }
 
-/// Computes the plan for these uplinks with their present roles. `table` is the first routing table. Probes from the addresses
-/// in `silent` have no answer.
+/// Computes the plan for uplinks and their current roles. `table` is the first routing table. `silent` contains the
+/// addresses from which probes have no answer.
 pub fn plan(
     uplinks: &[(&Uplink, Usage)],
     table: u32,
@@ -148,9 +149,9 @@ pub fn plan(
     plan
 }
 
-/// The link that uses an address. Several uplinks may have the same address, because modems often have the same factory settings.
-/// Rules select a link by the source of packets, so only one link can be used: the first one that is up, by role and then by
-/// the order in the file.
+/// Returns the link that uses an address. Several uplinks may have the same address, because modems often have the same
+/// factory settings. The rules select a link by the source address of packets, so only one of these links can be used:
+/// the first that is up, by role and then by the order in the file.
 fn link_with_address<'a>(uplinks: &[(&Uplink, Usage)], address: IpAddr, view: &'a View) -> Option<&'a Link> {
     let link_of = |(uplink, usage): &(&Uplink, Usage)| {
         let named = |link: &&Link| link.name == *uplink.interface.as_ref();
@@ -161,7 +162,7 @@ fn link_with_address<'a>(uplinks: &[(&Uplink, Usage)], address: IpAddr, view: &'
     links.min_by_key(|(link, usage)| (!link.is_up(), *usage)).map(|(link, _)| link)
 }
 
-/// Reason why a link with address and gateway cannot be used; `None` if it can.
+/// Returns the reason why a link with an address and a gateway cannot be used; `None` if it can be used.
 fn unusable_reason(link: &Link, silent: bool) -> Option<State> {
     if !link.is_set_up() {
         Some(State::Down)
@@ -175,14 +176,16 @@ fn unusable_reason(link: &Link, silent: bool) -> Option<State> {
 }
 
 impl Plan {
-    /// Packets from this source use specific routes of the main table, and otherwise the uplink's default route.
+    /// Adds the rules for packets from the address `from`: they use specific routes of the main table, or else the
+    /// uplink's default route in `table`.
     fn add_rules(&mut self, from: IpAddr, table: u32) {
         self.parts.rules.insert(Rule { from, priority: SPECIFIC_PRIORITY, table: MAIN, specific: true });
         self.parts.rules.insert(Rule { from, priority: DEFAULT_PRIORITY, table, specific: false });
     }
 
-    /// While the uplink's default route is missing, its packets must not be sent over another uplink, whose network would drop their
-    /// source address. The unreachable route gives the sender an error immediately, so that it can use another address.
+    /// Adds the default route of an uplink, and an unreachable route for the time when it is missing. Without the
+    /// unreachable route, packets would be sent over another uplink, whose network drops packets with this source
+    /// address. The unreachable route makes the sender get an error immediately, so it can use another address.
     fn add_routes(&mut self, table: u32, next_hop: NextHop, v4: bool, link: &Link) {
         self.parts.routes.insert(Route { v4, table, next_hop: NextHop::Unreachable, metric: LAST_METRIC });
         if link.is_up() {
@@ -192,7 +195,7 @@ impl Plan {
 
     /// Adds endpoints for the usable addresses of one family.
     fn add_endpoints(&mut self, ready: &[&Ready], view: &View) {
-        let others = || view.endpoints.iter().filter(|known| !view.is_own(known));
+        let others = || view.endpoints.iter().filter(|known| !view.is_of_program(known));
         let first = ready.iter().map(|ready| ready.usage).min();
         let mut standing_by = 0;
         for Ready { name, endpoint, usage, next_hop } in ready.iter().copied() {
@@ -212,20 +215,20 @@ impl Plan {
         }
     }
 
-    /// If no address of a family is usable, existing endpoints whose addresses still exist are kept. Removing an endpoint closes its
-    /// subflows, and the kernel aborts a connection without subflows after a minute (`net.mptcp.close_timeout`); TCP would wait for
-    /// a quarter of an hour.
+    /// Keeps endpoints whose addresses still exist, for the case that no address of a family is usable. Removing an
+    /// endpoint closes its subflows; the kernel aborts a connection without subflows after a minute
+    /// (`net.mptcp.close_timeout`), while TCP waits for a quarter of an hour.
     fn keep_endpoints(&mut self, v4: bool, view: &View) {
         let still_has_rule = |endpoint: &&Endpoint| {
             let has = |rule: &Rule| rule.from == endpoint.address;
             endpoint.address.is_ipv4() == v4 && self.parts.rules.iter().any(has)
         };
-        let kept: Vec<_> = view.own.endpoints.iter().filter(still_has_rule).copied().collect();
+        let kept: Vec<_> = view.installed.endpoints.iter().filter(still_has_rule).copied().collect();
         self.parts.endpoints.extend(kept);
     }
 }
 
-/// The next hop of an interface: from the file, from the main table, or as it was before the link went down.
+/// Returns the next hop of an interface: that of the file, that of the main table, or that before the link went down.
 fn next_hop(uplink: &Uplink, link: &Link, v4: bool, view: &View, remembered: &Remembered) -> Option<NextHop> {
     let by = |via| NextHop::Interface { link: link.index, via };
     let named = uplink.gateway.as_ref().map(|gateway| *gateway.as_ref());
@@ -244,9 +247,9 @@ fn of_link<'a>(link: &Link, v4: bool, view: &'a View) -> impl Iterator<Item = &'
         .filter(move |address| address.link == index && address.ip.is_ipv4() == v4 && address.is_global())
 }
 
-/// The source address that the kernel would select. So the first subflow has an endpoint, and no link has two subflows. Order:
-/// the source of the default route, addresses that are not deprecated, and for IPv6 temporary addresses if the interface
-/// prefers them (`use_tempaddr`).
+/// Returns the source address that the kernel would select on a link. With this choice, the first subflow has an
+/// endpoint, and no link has two subflows. The order is: the source of the default route, addresses that are not
+/// deprecated, and for IPv6 temporary addresses if the interface prefers them (`use_tempaddr`).
 pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     let source = view.gateway(link.index, v4).and_then(|found| found.source);
     let rank = |address: &&Address| {
@@ -261,7 +264,7 @@ pub fn choose(link: &Link, v4: bool, view: &View) -> Option<IpAddr> {
     of_link(link, v4, view).min_by_key(rank).map(|address| address.ip)
 }
 
-/// Stores default routes, and deletes those that were removed while their link was up.
+/// Stores the current default routes. Deletes those that were removed while their link was up.
 pub fn remember(remembered: &mut Remembered, before: &View, now: &View) {
     let has_addresses = |link: u32, v4: bool| {
         now.addresses

@@ -20,7 +20,7 @@ fn gateway(link: u32, via: Option<&str>, metric: u32) -> Gateway {
     Gateway { v4, table: MAIN, next_hop: NextHop::Interface { link, via }, metric, source: None, protocol: 3 }
 }
 
-/// Two links, each with an address and a gateway.
+/// Creates the state of a machine with two links, each with an address and a gateway.
 fn view() -> View {
     View {
         links: vec![Link::test(1, "w0", true, false), Link::test(2, "w1", true, false)],
@@ -58,12 +58,12 @@ fn silent_uplink_has_no_endpoint_if_others_answer() {
     let one = silent(&["192.0.2.1"], &view());
     assert_eq!(endpoints(&one), ["198.51.100.1%2"]);
     assert_eq!(one.states[&("w0".to_owned(), Some(ip("192.0.2.1")))], State::Silent);
-    // Probes over the uplink continue, on its own route.
+    // Probes over the silent uplink continue, since its rules and its default route stay.
     assert_eq!((&one.open, &one.parts.rules, routes(&one)), (&all.open, &all.parts.rules, routes(&all)));
     assert_eq!(one.open, [(ip("192.0.2.1"), "w0".to_owned()), (ip("198.51.100.1"), "w1".to_owned())].into());
-    // If probes over all uplinks have no answer, the cause may be elsewhere, so all endpoints are kept.
+    // If probes over all uplinks have no answer, the cause may lie behind them, so all endpoints are kept.
     let mut there = view();
-    there.own = all.parts;
+    there.installed = all.parts;
     assert_eq!(endpoints(&silent(&["192.0.2.1", "198.51.100.1"], &there)), ["192.0.2.1%1", "198.51.100.1%2"]);
 }
 
@@ -94,10 +94,10 @@ fn link_without_carrier_is_unused_except_the_last() {
     let first = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&first), ["198.51.100.1%2"]);
     assert_eq!((first.parts.rules.len(), first.parts.routes.len()), (4, 3));
-    view.own = first.parts;
+    view.installed = first.parts;
     view.links[1] = Link::test(2, "w1", false, false);
     assert_eq!(endpoints(&planned(BOTH, &view, &Remembered::new())), ["198.51.100.1%2"]);
-    // The address is removed, too.
+    // When the address is removed as well, no endpoint remains.
     view.addresses.pop();
     assert!(endpoints(&planned(BOTH, &view, &Remembered::new())).is_empty());
 }
@@ -163,7 +163,7 @@ fn ipv6_address_is_the_one_the_kernel_selects() {
     view.links[0].prefers_temporary = true;
     let plan = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&plan)[2..], ["2001:db8::4%1"]);
-    // Packets from each address use the link: two rules per address, in addition to those for IPv4.
+    // Two rules for each address make its packets use the link, in addition to the rules for IPv4.
     assert_eq!(plan.parts.rules.len(), 4 + 6);
 }
 
@@ -189,7 +189,7 @@ fn endpoints_of_other_programs_are_kept() {
     let plan = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&plan), ["198.51.100.1%2"]);
     assert!(matches!(plan.states[&("w0".to_owned(), Some(ip("192.0.2.1")))], State::Foreign(_)));
-    // Eight endpoints are the maximum.
+    // Other programs already have eight endpoints, the kernel's maximum.
     let other = |last: u8| KernelEndpoint {
         id: last,
         endpoint: Endpoint { address: IpAddr::from([10, 0, 0, last]), ..endpoint },
@@ -210,10 +210,10 @@ fn gateway_is_restored_after_link_was_down() {
     let back = View { gateways: gone.gateways.clone(), ..view() };
     remember(&mut remembered, &gone, &back);
     assert_eq!(endpoints(&planned(BOTH, &back, &remembered)).len(), 2);
-    // A route that is removed while the link is up is not restored.
+    // A default route that was removed while the link was up is not restored.
     remember(&mut remembered, &there, &back);
     assert_eq!(endpoints(&planned(BOTH, &back, &remembered)).len(), 1);
-    // A stored route without an address is deleted.
+    // When the link has lost its address, its stored default route is deleted.
     remember(&mut remembered, &there, &there);
     remember(&mut remembered, &there, &View { addresses: Vec::new(), ..there.clone() });
     assert!(remembered.is_empty());
@@ -231,12 +231,12 @@ fn one_of_two_uplinks_with_the_same_address_is_used() {
     assert_eq!(state(&both, "w1"), State::SameAddress("w0".to_owned()));
     assert_eq!(both.parts.rules.len(), 2);
     assert_eq!(both.open[&shared], "w0");
-    // The second uplink is used when the first goes down.
+    // When the first uplink goes down, the second is used.
     view.links[0] = Link::test(1, "w0", false, false);
     let second = planned(BOTH, &view, &Remembered::new());
     assert_eq!(endpoints(&second), ["192.168.8.100%2"]);
     assert_eq!(state(&second, "w0"), State::SameAddress("w1".to_owned()));
-    // An uplink for regular use precedes a backup.
+    // An uplink with the role "always" is used in preference to a backup.
     view.links[0] = Link::test(1, "w0", true, false);
     let backup = BOTH.replacen("\"w0\"", "\"w0\"\nuse = \"backup\"", 1);
     assert_eq!(endpoints(&planned(&backup, &view, &Remembered::new())), ["192.168.8.100%2"]);

@@ -7,7 +7,8 @@ use super::model::UNBOUNDED;
 use crate::pacing::quantum;
 use anabranch_base::units::Rate;
 
-/// The pacing rate is a little below the estimated rate, so that queues drain in the long run.
+/// Factor of the pacing rate. The rate is a little below the estimated rate of the path, so that queues drain in the
+/// long run.
 const PACING_MARGIN: f64 = 0.99;
 /// The part of the safe amount of in-flight data that is reserved for other flows.
 const HEADROOM: f64 = 0.15;
@@ -15,7 +16,7 @@ const HEADROOM: f64 = 0.15;
 const MIN_PIPE_PACKETS: u64 = 4;
 
 impl State {
-    /// Pacing rate in multiples of the modelled rate.
+    /// Returns the pacing rate as a multiple of the rate in the model.
     pub(super) const fn pacing_gain(self) -> f64 {
         match self {
             Self::Startup => 2.77,
@@ -26,7 +27,7 @@ impl State {
         }
     }
 
-    /// Gain of the window: a multiple of the bandwidth-delay product.
+    /// Returns the window as a multiple of the bandwidth-delay product.
     const fn cwnd_gain(self) -> f64 {
         match self {
             Self::Startup | Self::Drain | Self::Down | Self::Cruise | Self::Refill => 2.0,
@@ -37,18 +38,18 @@ impl State {
 }
 
 impl Path {
-    /// The pacing rate.
+    /// Returns the pacing rate.
     pub fn pacing(&self) -> Rate {
         let bytes = self.pacing_rate.max(self.mss as f64);
         Rate::from_bits_per_second((bytes * 8.0) as u64)
     }
 
-    /// `InitPacingRate`: the initial window per `rtt` seconds.
+    /// `InitPacingRate`: sets the rate to the initial window per `rtt` seconds, times the gain.
     pub(super) fn init_pacing_rate(&mut self, rtt: f64) {
         self.pacing_rate = State::Startup.pacing_gain() * self.initial_window as f64 / rtt;
     }
 
-    /// `SetPacingRateWithGain`: before the path is first full, the rate only rises.
+    /// `SetPacingRateWithGain`: until the path has been full for the first time, the rate only rises.
     pub(super) fn set_pacing_rate(&mut self, gain: f64) {
         let rate = gain * self.model.bw() * PACING_MARGIN;
         if self.full_bw_reached || rate > self.pacing_rate {
@@ -56,36 +57,36 @@ impl Path {
         }
     }
 
-    /// The smallest window that the model may set, bytes.
+    /// Returns the smallest window that the model may set, bytes.
     pub(super) const fn min_pipe(&self) -> u64 {
         MIN_PIPE_PACKETS * self.mss
     }
 
-    /// `BDPMultiple`, bytes.
+    /// `BDPMultiple` of the draft, bytes.
     fn bdp_multiple(&self, gain: f64, bw: f64) -> u64 {
         self.model.product(bw).map_or(self.initial_window, |product| (gain * product) as u64)
     }
 
-    /// `QuantizationBudget`, bytes.
+    /// `QuantizationBudget` of the draft, bytes.
     fn budget(&self, inflight: u64) -> u64 {
         let floor = quantum(self.pacing(), self.mss).max(self.min_pipe());
         let more = if self.state == State::Up { 2 * self.mss } else { 0 };
         inflight.max(floor).saturating_add(more)
     }
 
-    /// `Inflight`: bytes in flight at rate `bw` and this `gain`.
+    /// `Inflight` of the draft: the bytes in flight at rate `bw`, times `gain`.
     pub(super) fn inflight(&self, gain: f64, bw: f64) -> u64 {
         self.budget(self.bdp_multiple(gain, bw))
     }
 
-    /// `TargetInflight`, bytes. After a timeout has reduced the window to one packet, the earlier window is used
-    /// until the lost data is repaired.
+    /// `TargetInflight` of the draft, bytes. After a timeout has reduced the window to one packet, the window before
+    /// the timeout is used until the lost data has been repaired.
     pub(super) fn target_inflight(&self) -> u64 {
         let window = if self.repairing { self.cwnd.max(self.prior_cwnd) } else { self.cwnd };
         self.model.bdp().min(window)
     }
 
-    /// `InflightWithHeadroom`, bytes.
+    /// `InflightWithHeadroom` of the draft, bytes.
     pub(super) fn inflight_with_headroom(&self) -> u64 {
         let longterm = self.model.inflight_longterm;
         if longterm == UNBOUNDED {
@@ -95,7 +96,7 @@ impl Path {
         longterm.saturating_sub(headroom).max(self.min_pipe())
     }
 
-    /// `ProbeRTTCwnd`, bytes.
+    /// `ProbeRTTCwnd` of the draft, bytes.
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         self.bdp_multiple(State::ProbeRtt.cwnd_gain(), self.model.bw()).max(self.min_pipe())
     }

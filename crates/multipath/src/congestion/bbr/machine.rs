@@ -1,4 +1,4 @@
-//! The states of one path (draft-ietf-ccwg-bbr, "State Machine Operation").
+//! The state machine of one path (draft-ietf-ccwg-bbr, "State Machine Operation").
 
 use super::super::group::MAX_WINDOW;
 use super::super::{LostPacket, PathSetup, RateSample, Sent};
@@ -7,21 +7,21 @@ use crate::PathId;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 
-/// Growth of the rate in a round below which the path may be full.
+/// A path may be full if its rate grows by less than this factor in a round.
 const FULL_BW_GROWTH: f64 = 1.25;
-/// Number of rounds without that growth after which the path is full.
+/// A path is full after this number of rounds in a row with less growth.
 const FULL_BW_ROUNDS: u32 = 3;
-/// Ranges of lost packets in a round that end Startup.
+/// Number of ranges of lost packets in one round that ends Startup.
 const STARTUP_LOSS_EVENTS: u32 = 6;
-/// Drain ends after this number of rounds at the latest.
+/// Maximum number of rounds in Drain.
 const DRAIN_ROUNDS: u64 = 3;
-/// Number of rounds after which a probe is due at the latest, so that a competing Reno flow is not starved.
+/// A probe starts after this number of rounds at the latest, so that a competing Reno flow is not starved.
 const RENO_ROUNDS: u64 = 63;
-/// Maximum number of rounds in which the growth of the long-term bound doubles.
+/// Maximum number of rounds in which the growth of the long-term bound doubles each time.
 const MAX_UP_ROUNDS: u32 = 30;
-/// Duration of ProbeRtt, from the time at which few enough bytes are in flight.
+/// Duration of ProbeRtt. It starts when so few bytes are in flight that there is no queue.
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
-/// Round-trip time assumed for a path without a measured one, seconds.
+/// Round-trip time that is assumed until the first measurement, seconds.
 const ASSUMED_RTT: f64 = 1e-3;
 
 /// The state of a path.
@@ -43,38 +43,38 @@ pub(super) enum State {
     ProbeRtt,
 }
 
-/// The relation of acknowledgements to a bandwidth probe.
+/// Packets to which the incoming acknowledgements belong, in relation to a bandwidth probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AckPhase {
     /// No probe is in progress.
     Init,
-    /// Acknowledgements are for packets that fill the path.
+    /// Acknowledgements belong to packets that fill the path before the probe.
     Refilling,
     /// The first packets of the probe are in flight.
     ProbeStarting,
-    /// Acknowledgements are for packets of the probe.
+    /// Acknowledgements belong to packets of the probe.
     ProbeFeedback,
-    /// The probe is over, but acknowledgements are still for its packets.
+    /// The probe is over, but acknowledgements still belong to its packets.
     ProbeStopping,
 }
 
-/// Values to restore after a spurious loss.
+/// Values that are restored if a loss proves spurious.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
-    /// The state that the loss ended, [`State::Startup`] or [`State::Up`].
+    /// The state that the loss ended, [`State::Startup`] or [`State::Up`]; `None` if it ended neither.
     state: Option<State>,
     bw_shortterm: f64,
     inflight_shortterm: u64,
     inflight_longterm: u64,
 }
 
-/// The detector of a full path.
+/// Detects that the path is full.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullBw {
-    /// The rate that further rounds are compared with, bytes per second.
+    /// The rate with which those of further rounds are compared, bytes per second.
     pub bw: f64,
     pub rounds: u32,
-    /// True if the path is full.
+    /// True if the path has been found full since the last reset.
     pub now: bool,
 }
 
@@ -82,17 +82,20 @@ pub(super) struct FullBw {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     ack_phase: AckPhase,
-    /// True while samples are from packets of a probe that has not caused too many losses yet.
+    /// True while samples belong to packets of a probe that has not yet caused too many losses.
     pub sampling: bool,
-    /// Bytes acknowledged since the long-term bound last grew, and the number of bytes per packet of growth.
+    /// Bytes acknowledged since the long-term bound grew last.
     up_acked: u64,
+    /// Number of acknowledged bytes for which the long-term bound grows by a packet.
     up_acked_per_packet: u64,
     up_rounds: u32,
     rounds_since: u64,
-    /// Start of the probing cycle, and time from there to the next probe.
+    /// Start of the probing cycle.
     cycle_start: Time,
+    /// Time from the start of the cycle to the next probe.
     wait: Duration,
-    /// True if the last probe exceeded the capacity; it ended when it reached the result of the previous probe.
+    /// True if the last probe exceeded the capacity of the path. If false, it ended when it reached the bound that the
+    /// previous probe had found.
     pub too_high: bool,
     pub precautionary: bool,
 }
@@ -105,13 +108,13 @@ pub(super) struct Path {
     pub mss: u64,
     pub initial_window: u64,
     pub cwnd: u64,
-    /// Bytes per second.
+    /// Pacing rate, bytes per second.
     pub pacing_rate: f64,
     pub prior_cwnd: u64,
     pub recovering: bool,
-    /// True if recovery is over, so that the window has to be restored.
+    /// True if recovery has ended, so the next sample restores the window.
     pub restore: bool,
-    /// True after a timeout: one packet may leave, until data is acknowledged.
+    /// True from a timeout until data is acknowledged: the window is one packet.
     collapsed: bool,
     /// True until the data that was lost at a timeout has been repaired.
     pub repairing: bool,
@@ -123,11 +126,11 @@ pub(super) struct Path {
     drain_start_round: u64,
     probe_rtt_done_at: Option<Time>,
     probe_rtt_round_done: bool,
-    /// True if the application has resumed after an idle time and none of the new data is acknowledged.
+    /// True from the first data after an idle time until some of this data is acknowledged.
     pub idle_restart: bool,
-    /// True if a packet has been sent.
+    /// True once a packet has been sent.
     begun: bool,
-    /// True if the round-trip time has been measured.
+    /// True once the round-trip time has been measured.
     timed: bool,
     in_flight: u64,
     undo: Option<Undo>,
@@ -184,7 +187,7 @@ impl Path {
         self.cwnd = self.cwnd.max(mss);
     }
 
-    /// The window, bytes.
+    /// Returns the window, bytes.
     pub fn window(&self) -> u64 {
         if self.collapsed { self.mss } else { self.cwnd }
     }
@@ -254,7 +257,7 @@ impl Path {
         self.full_bw = FullBw { bw, ..FullBw::default() };
     }
 
-    /// `CheckFullBWReached`: three rounds in which the rate grew by less than a quarter.
+    /// `CheckFullBWReached`: the path is full after three rounds in which the rate grew by less than a quarter each.
     fn check_full_bw(&mut self, sample: &RateSample) {
         let rate = rate_of(sample);
         if self.full_bw.now || !self.model.rounds.started || sample.app_limited || rate == 0.0 {
@@ -284,7 +287,7 @@ impl Path {
         }
     }
 
-    /// Ends Startup if it causes too many losses: the path is full.
+    /// Ends Startup because of too many losses: the path is considered full.
     fn leave_startup_by_loss(&mut self) {
         if let Some(undo) = &mut self.undo {
             undo.state = Some(State::Startup);
@@ -313,7 +316,8 @@ impl Path {
         self.state = State::Down;
     }
 
-    /// `PickProbeWait`: two to three seconds, and the round count starts at 0 or 1.
+    /// `PickProbeWait`: chooses a random time of two to three seconds until the next probe; the count of rounds starts
+    /// at 0 or 1.
     fn pick_probe_wait(&mut self, now: Time) {
         let history = now.as_nanos() ^ self.model.rounds.delivered.rotate_left(32);
         let mut rng = Rng::new(history ^ u64::from(self.id.0).rotate_left(56));
@@ -391,14 +395,14 @@ impl Path {
             return true;
         }
         if sample.cwnd_limited && self.cwnd >= self.model.inflight_longterm {
-            // The rate is limited by the bound, not by the path.
+            // The bound limits the rate, so a lack of growth does not show that the path is full.
             self.reset_full_bw(rate_of(sample));
             return false;
         }
         self.full_bw.now
     }
 
-    /// `AdaptLongTermModel`; true if it changed the state.
+    /// `AdaptLongTermModel`; returns true if it changed the state.
     fn adapt_long_term(&mut self, sample: &RateSample) -> bool {
         let round = self.model.rounds.started;
         if self.probe.ack_phase == AckPhase::ProbeStarting && round {
@@ -440,7 +444,8 @@ impl Path {
         }
     }
 
-    /// `RaiseInflightLongtermSlope`: one packet in the first round of a probe, two in the second, four in the third.
+    /// `RaiseInflightLongtermSlope`: the bound grows by one packet per window in the first round of a probe, by two in
+    /// the second, and by four in the third.
     fn raise_slope(&mut self) {
         let packets = 1_u64 << self.probe.up_rounds;
         self.probe.up_rounds = (self.probe.up_rounds + 1).min(MAX_UP_ROUNDS);
@@ -464,7 +469,7 @@ impl Path {
         }
     }
 
-    /// `HandleProbeRTT`: once few enough bytes are in flight, waits for 200 ms and one round.
+    /// `HandleProbeRTT`: when so few bytes are in flight that there is no queue, waits for 200 ms and one round.
     fn handle_probe_rtt(&mut self, sample: &RateSample) {
         if self.probe_rtt_done_at.is_none() {
             if sample.in_flight <= self.probe_rtt_cwnd() {
@@ -504,7 +509,7 @@ impl Path {
         if !self.probe.sampling || !too_high(lost.lost, lost.tx_in_flight) {
             return;
         }
-        // `InflightAtLoss`: the point within the packet at which the losses became too many.
+        // `InflightAtLoss`: the byte within the packet at which the share of losses exceeds the limit.
         let before = lost.tx_in_flight.saturating_sub(lost.bytes) as f64;
         let lost_before = lost.lost.saturating_sub(lost.bytes) as f64;
         let prefix = (LOSS_THRESHOLD * before - lost_before) / (1.0 - LOSS_THRESHOLD);
@@ -533,7 +538,7 @@ impl Path {
         }
     }
 
-    /// Processes an ECN echo.
+    /// Processes an ECN echo, which has the effect of too many losses.
     pub fn on_mark(&mut self, now: Time) {
         self.note_loss();
         if self.state == State::Startup {
@@ -561,15 +566,15 @@ impl Path {
         self.recovering = true;
     }
 
-    /// Ends recovery, after the lost data is repaired. The next sample restores the window, within the bounds of
+    /// Ends recovery, because the lost data has been repaired. The next sample restores the window within the bounds of
     /// the model.
     pub fn leave_recovery(&mut self) {
         (self.recovering, self.repairing) = (false, false);
         self.restore = true;
     }
 
-    /// `OnEnterRTO`: all outstanding data is marked lost, and one packet may leave. The losses are compared
-    /// with the window with which the packets were sent, whether they are reported before or after the timeout.
+    /// `OnEnterRTO`: all outstanding data is marked lost, and the window is one packet. The losses of this data are
+    /// compared with the window with which it was sent, whether they are reported before or after the timeout.
     pub fn on_timeout(&mut self) {
         if self.undo.is_none() || !self.model.is_lossy() {
             self.save_upon_loss();
@@ -604,7 +609,7 @@ impl Path {
         }
     }
 
-    /// Reduces the window of a path that blocks its connection.
+    /// Reduces the window of a path that blocks its connection. The bounds keep it low until the next probe.
     pub fn penalise(&mut self) {
         self.cwnd = (self.window() / 2).max(self.mss);
         self.prior_cwnd = self.cwnd;

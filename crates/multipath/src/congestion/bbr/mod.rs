@@ -1,9 +1,9 @@
 //! BBR version 3 on each path independently (draft-ietf-ccwg-bbr, the working group's text of August 2026).
 //!
-//! Each path has a model of its network: the highest delivery rate of the last two probing cycles and the
-//! lowest round-trip time of the last ten seconds, with bounds derived from losses. Packets are paced at the
-//! rate times the gain of the state; the window is a multiple of the product of both. Losses below 2 % of the
-//! data in flight have no effect while the path probes for bandwidth, and a single loss never reduces the
+//! Each path has a model of its network: the highest delivery rate of the last two probing cycles and the lowest
+//! round-trip time of the last ten seconds, with bounds that result from losses. The pacing rate is the delivery rate
+//! times the gain of the state; the window is a multiple of the product of delivery rate and round-trip time. Losses
+//! below 2 % of the data in flight have no effect while the path probes for bandwidth. A single loss never reduces the
 //! rate.
 //!
 //! ```text
@@ -11,9 +11,8 @@
 //!  2.77      0.5     0.9      1        1     1.25              any state → ProbeRtt → Cruise or Startup
 //! ```
 //!
-//! [`model`] contains rates, round-trip times, rounds and bounds; [`machine`] has the states; [`control`]
-//! computes pacing rate and window. Names are those of the draft, except that the draft's `ProbeBW_X` is `X`
-//! here.
+//! [`model`] contains rates, round-trip times, rounds and bounds; [`machine`] contains the states; [`control`] computes
+//! pacing rate and window. Names are those of the draft, except that the draft's state `ProbeBW_X` is called `X` here.
 //!
 //! Choices that the draft leaves open:
 //! - *Randomness*: the time of a probe is derived from a hash of the path's number, the time and the bytes
@@ -22,15 +21,15 @@
 //! - *ECN*: the draft only requires that a CE mark is a congestion signal. Here, an echo has its effect in the round in
 //!   which it arrives: it ends Startup and a probe like too many losses, and otherwise lowers the short-term
 //!   bounds.
-//! - *After a timeout* the window is one packet. Until the lost data is repaired, the earlier window is used
-//!   where the draft uses the window as a measure: for the waiting time before a probe and the minimum of a
-//!   bound. Otherwise, a path that lost a retransmission would probe at once, with a very small window, and
-//!   store the result as the network's limit.
-//! - *Loss in Startup*: each acknowledgement that marks losses is counted as one range of lost packets.
-//! - *Segmentation offload*: these transports have none; the offload budget is one quantum, as in the draft for
-//!   QUIC.
-//! - *Samples without a rate* (shorter than any round trip) are not counted as rounds without growth: they
-//!   contain no information about the rate.
+//! - *After a timeout* the window is one packet. Where the draft uses the window as a measure (for the waiting time
+//!   before a probe, and for the minimum of a bound), the window before the timeout is used until the lost data has been
+//!   repaired. Otherwise, a path that lost a retransmission would probe at once with a very small window, and would store
+//!   the result as the limit of the network.
+//! - *Loss in Startup*: each acknowledgement that marks losses counts as one range of lost packets.
+//! - *Segmentation offload*: the transports in this project do not use it, so the offload budget is one quantum, as in
+//!   the draft for QUIC.
+//! - *Samples without a rate*, because they are shorter than any round trip, do not count as rounds without growth:
+//!   they contain no information about the rate.
 //! - A rate below one packet a second is paced at one packet a second: an error of the
 //!   model must not stop the path.
 //! - A *penalty* by the caller halves the window and bounds the data in flight by it until the next probe.
@@ -50,7 +49,7 @@ use anabranch_base::time::Time;
 use anabranch_base::units::Rate;
 use machine::Path;
 
-/// The entry of this control in the table of controls.
+/// The entry of this algorithm in the table of congestion controls.
 pub(super) const ENTRY: Entry = Entry {
     name: NAME,
     aliases: &["bbr3"],
@@ -63,7 +62,7 @@ pub(super) const ENTRY: Entry = Entry {
 
 const NAME: &str = "bbr";
 
-/// The paths of one connection, each independent.
+/// BBR for all paths of a connection, each independent of the others.
 #[derive(Debug, Default)]
 struct Bbr {
     paths: Vec<Option<Box<Path>>>,
@@ -109,7 +108,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    /// Has no effect: samples contain all information.
+    /// Has no effect, because samples contain all information that BBR uses.
     fn on_ack(&mut self, _ack: &Ack) {}
 
     fn on_loss(&mut self, loss: &Loss) {
@@ -133,7 +132,7 @@ impl CongestionControl for Bbr {
         }
     }
 
-    /// The model is kept during an idle time; [`on_sent`](Self::on_sent) handles the restart.
+    /// Has no effect: the model is kept during an idle time, and [`on_sent`](Self::on_sent) handles the restart.
     fn on_idle(&mut self, _idle: &Idle) {}
 
     fn on_spurious(&mut self, _now: Time, path: PathId) {
@@ -152,7 +151,7 @@ impl CongestionControl for Bbr {
         self.get(path).map_or(0, Path::window)
     }
 
-    /// Has no effect: BBR has no such reaction.
+    /// Returns the maximum, because BBR has no slow-start threshold.
     fn ssthresh(&self, _path: PathId) -> u64 {
         u64::MAX
     }

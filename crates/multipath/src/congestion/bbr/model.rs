@@ -4,28 +4,28 @@
 use super::super::RateSample;
 use anabranch_base::time::{Duration, Time};
 
-/// A round with a higher ratio of lost to sent bytes has too many losses.
+/// A round in which a larger share of the sent bytes is lost has too many losses.
 pub(super) const LOSS_THRESHOLD: f64 = 0.02;
-/// Minimum of the short-term bounds after a round with losses, relative to their values before.
+/// A round with losses lowers the short-term bounds at most by this factor.
 pub(super) const BETA: f64 = 0.7;
-/// The lowest round-trip time expires after this time.
+/// The lowest round-trip time is used for this time after its measurement.
 const MIN_RTT_WINDOW: Duration = Duration::from_secs(10);
-/// If the lowest round-trip time has not been refreshed for this long, the path probes for it.
+/// The path probes for a lower round-trip time when the lowest one has not been measured again for this time.
 pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// Number of rounds for which the excess of acknowledged bytes is stored.
+/// Number of rounds whose excess of acknowledged bytes is stored.
 const EXTRA_ACKED_ROUNDS: usize = 10;
-/// No bound.
+/// Value of a bound that does not limit.
 pub(super) const UNBOUNDED: u64 = u64::MAX;
 
-/// Rounds in packet-timed units: one ends when a packet is acknowledged that was sent after the end of the
-/// previous one.
+/// Rounds of packets: a round ends when a packet is acknowledged that was sent after the end of the previous round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Rounds {
-    /// Bytes delivered at the start of the round: a packet sent after that ends it.
+    /// Bytes delivered at the start of the round. A packet that was sent with at least this number delivered ends the
+    /// round.
     next_delivered: u64,
     /// Number of rounds that have ended.
     pub count: u64,
-    /// True if this acknowledgement ended a round.
+    /// True if the last acknowledgement ended a round.
     pub started: bool,
     /// Bytes delivered, according to the newest sample or loss.
     pub delivered: u64,
@@ -47,16 +47,16 @@ impl Rounds {
     }
 }
 
-/// Signals of the latest round: its delivery, and whether it had losses.
+/// Congestion signals of the latest round: its delivery, and whether it had losses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latest {
     /// Highest rate, bytes per second.
     bw: f64,
-    /// Maximum of bytes delivered in a round trip.
+    /// Maximum number of bytes delivered in a round trip.
     inflight: u64,
     /// Bytes delivered at the start of the round.
     round_delivered: u64,
-    /// True if this acknowledgement ended the round.
+    /// True if the last acknowledgement ended the round.
     round_start: bool,
     lossy: bool,
 }
@@ -66,27 +66,27 @@ struct Latest {
 pub(super) struct Model {
     pub rounds: Rounds,
     latest: Latest,
-    /// Highest rates of the last cycle and of this one, bytes per second.
+    /// Highest rate of the previous probing cycle, and of the current one, bytes per second.
     max_bw: [f64; 2],
-    /// Bound of the rate that results from losses since the last probe, bytes per second.
+    /// Bound of the rate because of losses since the last probe, bytes per second.
     pub bw_shortterm: f64,
-    /// Bound of the data in flight that results from losses since the last probe, bytes.
+    /// Bound of the data in flight because of losses since the last probe, bytes.
     pub inflight_shortterm: u64,
-    /// Amount of in-flight data that probes found to be safe, bytes.
+    /// Maximum number of bytes in flight that probes have found to be safe.
     pub inflight_longterm: u64,
-    /// Lowest round-trip time of the last ten seconds, and the time of its measurement.
+    /// Lowest round-trip time of the last ten seconds.
     pub min_rtt: Option<Duration>,
     min_rtt_at: Time,
     /// Lowest round-trip time since the path last probed for it.
     probe_rtt_min: Option<Duration>,
     pub probe_rtt_min_at: Time,
-    /// True if `probe_rtt_min` is older than its limit.
+    /// True if `probe_rtt_min` is older than [`PROBE_RTT_INTERVAL`].
     pub probe_rtt_expired: bool,
-    /// Bytes acknowledged beyond the estimated rate: the maximum of each of the last rounds.
+    /// Bytes acknowledged beyond those that the estimated rate explains: the maximum of each of the last rounds.
     extra_acked: [u64; EXTRA_ACKED_ROUNDS],
     pub extra_acked_from: Time,
     extra_acked_delivered: u64,
-    /// Acknowledgements in this round that reported losses.
+    /// Number of acknowledgements in this round that reported losses.
     loss_events: u32,
 }
 
@@ -111,33 +111,33 @@ impl Model {
         }
     }
 
-    /// Starts the model when the first packet leaves.
+    /// Starts the model. Called when the first packet is sent.
     pub fn start(&mut self, now: Time) {
         (self.min_rtt_at, self.probe_rtt_min_at, self.extra_acked_from) = (now, now, now);
     }
 
-    /// Highest rate of two cycles, bytes per second.
+    /// Returns the highest rate of the last two cycles, bytes per second.
     pub fn max_bw(&self) -> f64 {
         self.max_bw[0].max(self.max_bw[1])
     }
 
-    /// The rate that limits sending, bytes per second.
+    /// Returns the rate that limits sending, bytes per second.
     pub fn bw(&self) -> f64 {
         self.max_bw().min(self.bw_shortterm)
     }
 
-    /// `bw` times the lowest round-trip time, bytes; `None` before there is one.
+    /// Returns `bw` times the lowest round-trip time, bytes; `None` before a round-trip time has been measured.
     pub fn product(&self, bw: f64) -> Option<f64> {
         self.min_rtt.map(|rtt| bw * rtt.as_secs_f64())
     }
 
-    /// The bandwidth-delay product, bytes; 0 before it is known.
+    /// Returns the bandwidth-delay product, bytes; 0 before it is known.
     pub fn bdp(&self) -> u64 {
         self.product(self.bw()).unwrap_or(0.0) as u64
     }
 
-    /// `UpdateLatestDeliverySignals`, `UpdateMaxBw` and the rounds. True if a round with a loss ended: the
-    /// short-term bounds may have to be lowered.
+    /// `UpdateLatestDeliverySignals` and `UpdateMaxBw`; also counts the rounds. Returns true if a round with a loss
+    /// ended, so the short-term bounds may have to be lowered.
     pub fn update(&mut self, sample: &RateSample) -> bool {
         let rate = rate_of(sample);
         self.latest.round_start = sample.prior_delivered >= self.latest.round_delivered;
@@ -172,7 +172,8 @@ impl Model {
         (self.bw_shortterm, self.inflight_shortterm) = (f64::INFINITY, UNBOUNDED);
     }
 
-    /// `InitLowerBounds` and `LossLowerBounds`: a round outside of a probe had losses.
+    /// `InitLowerBounds` and `LossLowerBounds`: lowers the short-term bounds after a round with losses outside of a
+    /// probe.
     pub fn lower_bounds(&mut self, cwnd: u64) {
         if self.bw_shortterm.is_infinite() {
             self.bw_shortterm = self.max_bw();
@@ -189,12 +190,12 @@ impl Model {
         }
     }
 
-    /// Whether a packet was lost in this round.
+    /// True if a packet was lost in this round.
     pub fn is_lossy(&self) -> bool {
         self.latest.lossy
     }
 
-    /// Records a lost packet; true if it is the first lost packet of its round.
+    /// Records a lost packet; returns true if it is the first one of its round.
     pub fn note_loss(&mut self) -> bool {
         let first = !core::mem::replace(&mut self.latest.lossy, true);
         if first {
@@ -203,12 +204,12 @@ impl Model {
         first
     }
 
-    /// Treats this round as one without losses.
+    /// Makes this round count as one without losses.
     pub fn forget_loss(&mut self) {
         self.latest.lossy = false;
     }
 
-    /// Counts acknowledgements with losses in a round; returns their number if this sample ends the round.
+    /// Counts the acknowledgements with losses in a round; returns their number if this sample ends the round.
     pub fn count_loss_events(&mut self, sample: &RateSample) -> Option<u32> {
         if sample.newly_lost > 0 {
             self.loss_events = self.loss_events.saturating_add(1);
@@ -216,20 +217,20 @@ impl Model {
         self.latest.round_start.then(|| core::mem::take(&mut self.loss_events))
     }
 
-    /// Maximum of bytes delivered within a round trip of the latest round.
+    /// Returns the maximum number of bytes delivered within a round trip in the latest round.
     pub fn inflight_latest(&self) -> u64 {
         self.latest.inflight
     }
 
-    /// `AdvanceMaxBwFilter`: a cycle ends. A cycle without a sample does not discard the previous one.
+    /// `AdvanceMaxBwFilter`: ends a probing cycle. If the cycle had no sample, the rate of the previous one is kept.
     pub fn advance_max_bw(&mut self) {
         if self.max_bw[1] > 0.0 {
             self.max_bw = [self.max_bw[1], 0.0];
         }
     }
 
-    /// `UpdateACKAggregation`: the number of bytes acknowledged beyond the estimated rate. Before the path is
-    /// full only the latest round is used.
+    /// `UpdateACKAggregation`: computes the number of bytes acknowledged beyond those that the estimated rate explains.
+    /// Before the path has been full, only the latest round is used.
     pub fn update_aggregation(&mut self, sample: &RateSample, cwnd: u64) {
         let slot = (self.rounds.count % EXTRA_ACKED_ROUNDS as u64) as usize;
         if self.rounds.started {
@@ -246,7 +247,8 @@ impl Model {
         self.extra_acked[slot] = self.extra_acked[slot].max(extra.min(cwnd));
     }
 
-    /// The maximum excess: of the last ten rounds, or of this one while the path is not `full`.
+    /// Returns the maximum excess of acknowledged bytes: of the last ten rounds if the path has been `full`, otherwise
+    /// of this round.
     pub fn extra_acked(&self, full: bool) -> u64 {
         if full {
             self.extra_acked.iter().copied().max().unwrap_or(0)
@@ -276,7 +278,7 @@ impl Model {
     }
 }
 
-/// The rate of a sample, bytes per second; 0 if it has none.
+/// Returns the rate of a sample, bytes per second; 0 if the sample has no rate.
 pub(super) fn rate_of(sample: &RateSample) -> f64 {
     sample.rate.map_or(0.0, |rate| rate.bits_per_second() as f64 / 8.0)
 }

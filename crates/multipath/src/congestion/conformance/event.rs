@@ -1,4 +1,4 @@
-//! Events of a connection under test.
+//! Events that tests report to a congestion control.
 
 use crate::PathId;
 use crate::congestion::{
@@ -10,8 +10,8 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use core::fmt::{self, Display, Formatter};
 
-/// Any event that a transport can report to a control, including events that do not occur in practice. The first number
-/// is that of the path; other numbers are bytes and nanoseconds.
+/// An event that a transport can report to a congestion control, including events that do not occur in practice. The
+/// first number is that of the path; other numbers are bytes and nanoseconds.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields are those of the trait's events")]
 pub enum Event {
@@ -34,7 +34,7 @@ pub enum Event {
     Wait(u64),
 }
 
-/// The numbers of a sample or a lost packet.
+/// Counters that a sample or a lost packet contains.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the fields are those of the trait's events")]
 pub struct Report {
@@ -50,7 +50,7 @@ pub struct Report {
 }
 
 impl Event {
-    /// The path of the event; none if time passes.
+    /// Returns the path of the event; `None` if the event is that time passes.
     pub const fn path(&self) -> Option<u8> {
         match *self {
             Self::Add(path, _)
@@ -73,7 +73,7 @@ impl Event {
         }
     }
 
-    /// Reports the event to a control, or advances the time.
+    /// Reports the event to a congestion control, or advances the time.
     pub fn apply(&self, control: &mut dyn CongestionControl, now: &mut Time) {
         let nanos = Duration::from_nanos;
         match *self {
@@ -149,7 +149,7 @@ impl Report {
     }
 }
 
-/// The event as its method of [`CongestionControl`], without rare numbers.
+/// Writes the event as a call of the method of [`CongestionControl`], without rarely needed numbers.
 impl Display for Event {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match *self {

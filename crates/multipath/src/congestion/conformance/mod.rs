@@ -1,5 +1,5 @@
-//! The laws of congestion controls: how a window may change with each event. For tests of the controls of this crate and
-//! of others.
+//! Checks the laws that every congestion control must obey: how a window may change with each event. The congestion
+//! controls of this crate and of other crates are tested with these functions.
 //!
 //! ```
 //! use anabranch_multipath::congestion::{conformance, Choice};
@@ -30,21 +30,21 @@ pub const MAX_WINDOW: u64 = super::group::MAX_WINDOW;
 /// Number of events in a random sequence.
 const EVENTS: usize = 150;
 
-/// Creates the control under test, without paths.
+/// A function that creates the congestion control under test, without paths.
 pub type Build<'a> = &'a dyn Fn() -> Box<dyn CongestionControl>;
 
-/// An event after which a control broke a law.
+/// A law that a congestion control broke, with the events that led to this.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The events until then. [`check`] removes those that are not needed.
+    /// The events, of which the last one led to the violation. [`check`] removes events that are not needed for it.
     pub events: Vec<Event>,
     /// The path whose window or threshold is wrong.
     pub path: u8,
-    /// Its window before the last event, bytes.
+    /// Window of this path before the last event, bytes.
     pub before: u64,
-    /// Its window after the last event, bytes.
+    /// Window of this path after the last event, bytes.
     pub after: u64,
-    /// The law.
+    /// The law as a sentence.
     pub law: &'static str,
 }
 
@@ -61,11 +61,11 @@ impl Display for Violation {
 
 impl Error for Violation {}
 
-/// Applies random sequences of events to the control and checks all laws after each event.
+/// Applies random sequences of events to the congestion control, and checks all laws after each event.
 ///
 /// # Errors
 ///
-/// The first violation, with few events.
+/// The first violation, with only those events that are needed for it.
 pub fn check(build: Build<'_>, sequences: u32) -> Result<(), Violation> {
     let root = Rng::new(1);
     for n in 0..sequences {
@@ -77,12 +77,12 @@ pub fn check(build: Build<'_>, sequences: u32) -> Result<(), Violation> {
     Ok(())
 }
 
-/// Applies events to the control and checks all laws after each of them; then checks that a second control that gets
-/// the same events has the same windows.
+/// Applies events to the congestion control, and checks all laws after each event. Then checks that a second instance
+/// that gets the same events has the same windows.
 ///
 /// # Errors
 ///
-/// The first violation, with all events until then.
+/// The first violation, with all events up to the one that led to it.
 pub fn apply(build: Build<'_>, events: &[Event]) -> Result<(), Violation> {
     let mut control = build();
     let mut now = Time::ZERO;
@@ -125,7 +125,7 @@ fn windows_after(build: Build<'_>, events: &[Event]) -> [u64; PATHS as usize] {
     windows(&*control)
 }
 
-/// Removes events as long as the control still breaks the same law.
+/// Removes as many events as possible such that the congestion control still breaks the same law.
 fn shrink(build: Build<'_>, mut found: Violation) -> Violation {
     let mut size = found.events.len() / 2;
     while size > 0 {
@@ -143,7 +143,7 @@ fn shrink(build: Build<'_>, mut found: Violation) -> Violation {
     found
 }
 
-/// State of a path that determines how its window may change.
+/// State of a path. It determines how the window of the path may change.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     present: bool,
@@ -171,7 +171,7 @@ impl Known {
     }
 }
 
-/// An event and a path, before and after.
+/// An event, and the state of one path before and after the event.
 struct Step<'a> {
     event: &'a Event,
     path: u8,
@@ -181,7 +181,7 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
-    /// The law that the control broke.
+    /// Checks all laws. The error is the law that the congestion control broke.
     fn check(&self, control: &dyn CongestionControl) -> Result<(), &'static str> {
         let obeys = |is_obeyed: bool, law: &'static str| if is_obeyed { Ok(()) } else { Err(law) };
         let id = PathId(self.path);
@@ -199,7 +199,7 @@ impl Step<'_> {
         self.check_change(control, window)
     }
 
-    /// The law about changes of the window that the control broke.
+    /// Checks the laws about changes of the window. The error is the law that the congestion control broke.
     fn check_change(&self, control: &dyn CongestionControl, window: u64) -> Result<(), &'static str> {
         let obeys = |is_obeyed: bool, law: &'static str| if is_obeyed { Ok(()) } else { Err(law) };
         let shrinks = window <= self.before;

@@ -6,12 +6,12 @@ use crate::shared_bottleneck::RelativeDelay;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Duration;
 
-/// Number of events by kind, of 100.
+/// Number of acknowledgements among 100 events.
 const ACKS: u64 = 40;
 
-/// A random sequence of events.
+/// Returns a random sequence of events.
 pub fn sequence(rng: &mut Rng, length: usize) -> Vec<Event> {
-    // A connection usually begins with paths.
+    // Most connections add their paths before other events.
     let paths =
         (0..rng.between(0, 2) as u8).map(|path| Event::Add(path, setup(&mut rng.fork(&path.to_string()))));
     let mut events: Vec<_> = paths.collect();

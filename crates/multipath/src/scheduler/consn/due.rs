@@ -1,20 +1,20 @@
-//! The expected time of acknowledgement of each byte in flight.
+//! The time at which the acknowledgement of each byte in flight is expected.
 
 use crate::PathId;
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
 
-/// Data that was sent at one time.
+/// A range of data that was sent in one piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sending {
     start: u64,
     end: u64,
     due: Time,
-    /// Number of the piece.
+    /// Number of the piece, ascending over all paths.
     number: u64,
 }
 
-/// The newest transmissions of each path.
+/// The newest transmission of each byte, for each path.
 #[derive(Debug, Default)]
 pub(super) struct Dues {
     paths: Vec<PathDues>,
@@ -22,8 +22,8 @@ pub(super) struct Dues {
 }
 
 impl Dues {
-    /// Records that `[start, end)` was sent on a path and should be acknowledged at `due`; replaces earlier
-    /// records of these bytes.
+    /// Records that `[start, end)` was sent on a path, and that its acknowledgement is expected at `due`. Replaces
+    /// earlier records of these bytes on this path.
     pub fn set(&mut self, path: PathId, (start, end): (u64, u64), due: Time) {
         let index = path.index();
         if self.paths.len() <= index {
@@ -33,13 +33,13 @@ impl Dues {
         self.sent += 1;
     }
 
-    /// The expected time of acknowledgement of the byte at `at`, if it has been sent.
+    /// Returns the time at which the acknowledgement of the byte at `at` is expected, if that byte has been sent.
     pub fn of(&self, at: u64) -> Option<Time> {
         let sendings = self.paths.iter().filter_map(|path| path.of(at));
         sendings.max_by_key(|sending| sending.number).map(|sending| sending.due)
     }
 
-    /// Removes the records below `una`, which is acknowledged.
+    /// Removes the records of data below `una`, which has been acknowledged.
     pub fn forget_below(&mut self, una: u64) {
         for path in &mut self.paths {
             path.forget_below(una);
@@ -47,10 +47,9 @@ impl Dues {
     }
 }
 
-/// Records of one path, disjoint and in stream order. Like a gap buffer, they are kept on two sides of a gap
-/// at the place of the last insertion: ascending paths add to its lower side and descending paths to its
-/// upper side, or to the end, without a search. The gap rarely moves, since each path has its own: only when
-/// the path starts a new pass.
+/// Records of one path, disjoint and in stream order. Like a gap buffer, they are stored on two sides of a gap at the
+/// place of the last insertion. Ascending paths add to the lower side, and descending paths to the upper side or to the
+/// end, without a search. Since each path has a separate gap, it moves only when the path starts a new pass.
 #[derive(Debug, Default)]
 struct PathDues {
     low: VecDeque<Sending>,
@@ -75,7 +74,7 @@ impl PathDues {
         self.low.push_back(sending);
     }
 
-    /// Moves all records that end at `at` or before below the gap, and the others above it.
+    /// Moves all records that end at `at` or before to the lower side of the gap, and the others to its upper side.
     fn move_gap(&mut self, at: u64) {
         while let Some(&last) = self.low.back()
             && last.end > at
@@ -91,7 +90,7 @@ impl PathDues {
         }
     }
 
-    /// Removes `[start, end)` from the records above the gap, which begins at `start`.
+    /// Removes `[start, end)` from the records on the upper side of the gap, which begins at `start`.
     fn overwrite(&mut self, start: u64, end: u64) {
         if let Some(first) = self.high.front_mut()
             && first.start < start
@@ -105,11 +104,11 @@ impl PathDues {
         }
     }
 
-    /// The record of the byte at `at`.
+    /// Returns the record of the byte at `at`.
     fn of(&self, at: u64) -> Option<&Sending> {
         let below = self.low.back().is_some_and(|last| at < last.end);
         let side = if below { &self.low } else { &self.high };
-        // The usual query is for the lowest unacknowledged byte.
+        // The first record is checked first, because most queries are for the lowest unacknowledged byte.
         let first = side.front()?;
         let sending =
             if at < first.end { first } else { side.get(side.partition_point(|other| other.end <= at))? };

@@ -1,36 +1,33 @@
-//! ConSN, confluent sequence numbers (Becke2014 §7.5): the paths send the data of the receive window from both of
-//! its ends towards each other, so that each side reaches, and reinjects, data that the other side has lost or
-//! cannot deliver.
+//! ConSN, confluent sequence numbers (Becke2014 §7.5). The paths send the data of the receive window from both ends of the
+//! window towards each other. So the paths of each side reach, and reinject, data that the other side has lost or cannot
+//! deliver.
 //!
-//! The data that may be outstanding is a *block*. Its left part, up to the *mark*, is for the leading
-//! path, in ascending order; the rest is for the other paths, in descending order from its end. A side
-//! that has sent its whole part (acknowledged or not) continues:
+//! The data that may be outstanding is a *block*. Its left part, up to the *mark*, is for the leading path, in ascending
+//! order. The rest is for the other paths, in descending order from the end of the block. A side that has sent its whole
+//! part continues with other data, even if its part has not been acknowledged yet:
 //!
-//! - The leader sends the data that acknowledgements have admitted beyond the block, repeatedly (reuse). If
-//!   there is none, it continues with the others' part, and then reinjects their data in flight. Once its part
-//!   is acknowledged a new block is built; if by then all possible reuse has been made, the rest of the block
-//!   is sent first.
-//! - The others continue with the leader's part from the mark downwards, first unsent data, then missing
-//!   data.
+//! - The leader sends data that acknowledgements have admitted beyond the block (reuse), as often as there is some. If there
+//!   is none, it continues with the part for the others, and then reinjects their data in flight. When the leader's part has
+//!   been acknowledged, a new block is built; but if all possible data has been reused by then, the rest of the block is sent
+//!   first.
+//! - The others continue with the leader's part, from the mark downwards: first with unsent data, then with missing data.
 //!
-//! A new block begins at the left edge of the window. Its mark is the middle of the window, moved by the
-//! difference between the acknowledged bytes of the leader and of the others since the last block. If the leader
-//! has fewer, and had no data to reuse, the best of the others becomes the leader. Initially, the
-//! leader is the path with the smallest round-trip time. In the worst case the leader sends the whole window
-//! alone: a window never takes longer than on that path alone.
+//! A new block begins at the left edge of the window. Its mark is the middle of the window, moved by the difference between
+//! the acknowledged bytes of the leader and of the others since the last block. If the leader has fewer, and had no data to
+//! reuse, the best of the others becomes the leader. Initially, the leader is the path with the smallest round-trip time.
+//! In the worst case, the leader sends the whole window alone, so a window never takes longer than on that path alone.
 //!
-//! With more than two paths either one ascends and the others descend together, or one descends (the one with
-//! the fewest bytes acknowledged) and the others ascend together.
+//! With more than two paths, either one path ascends and the others descend, or the path with the fewest acknowledged bytes
+//! descends and the others ascend.
 //!
-//! The publication does not define the treatment of data in flight when a new block replaces the old one.
-//! Here, such data is reinjected only after the whole block has been sent once, and never on a path that has
-//! sent it: a subflow retransmits its own data. And a path reinjects only data that it would deliver sooner
-//! than the other path, by their round-trip times, or that is overdue: otherwise two paths over one link
-//! would carry all data twice.
+//! The publication does not define what happens to data in flight when a new block replaces the old one. Here, such data is
+//! reinjected only after the whole block has been sent once, and never on a path that has sent it, since a subflow
+//! retransmits its data itself. Also, a path reinjects only data that is overdue, or that it would deliver sooner than the
+//! other path according to their round-trip times. Otherwise, two paths over one link would carry all data twice.
 //!
-//! A descending path skips data that would arrive too late: it waits, or starts again at the end of the
-//! window if that has moved. The block is then divided again, but the roles and the acknowledged bytes of
-//! each path are kept: the time between two divisions is too short to compare the paths.
+//! A descending path skips data that would arrive too late: it waits, or starts again at the end of the window if the
+//! window has moved. In the second case the block is divided again. The roles and the acknowledged bytes of each path
+//! are kept, because the time between two divisions is too short to compare the paths.
 
 mod due;
 mod search;
@@ -64,46 +61,48 @@ pub(super) const ASCENDING_ENTRY: Entry = Entry {
     ..ENTRY
 };
 
-/// The role of the single path: the form of the algorithm.
+/// The form of the algorithm: the direction of the path that is alone in its direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     OneAscends,
     OneDescends,
 }
 
-/// The window at the time of its last division.
+/// The part of the stream that the window covered when it was last divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Block {
     una: u64,
-    /// End of the left part of the window.
+    /// Offset that divides the left part of the block from the right one.
     mark: u64,
-    /// End of the block when it was built, and its end with all reuse.
+    /// End of the block when it was built.
     end: u64,
+    /// End of the window that was handled last. Data after `end` has been added to the block.
     reached: u64,
 }
 
-/// The part of the window that a path was given, and totals of the path.
+/// The data that a path was given, and its totals.
 #[derive(Debug, Default)]
 struct Share {
-    /// Ranges of the window; a range that begins below the left edge is removed once it is entirely below.
+    /// Ranges of the window that the path was given. A range that begins below the left edge of the window is removed
+    /// when all of it is below.
     had: RangeSet,
-    /// Number of all bytes that the path was given.
+    /// Number of all bytes that the path was ever given.
     total: u64,
-    /// Bytes acknowledged when the block was built.
+    /// Number of bytes that had been acknowledged when the block was built.
     before: u64,
-    /// True if the path was unusable, or a backup that is not needed, when it was last checked.
+    /// True if the path did not take part at the last check: it was unusable, or a backup that is not needed.
     away: bool,
-    /// The situation and block in which this path last had no data to send.
+    /// The situation and the block in which this path last had no data to send.
     idle: Option<(Situation, Block)>,
 }
 
-/// The values that determine whether there is data for a path.
+/// The values that determine whether there is data to send for a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Situation {
     now: Time,
     una: u64,
     end: u64,
-    /// Number of pieces that have been sent.
+    /// Number of pieces that have been placed.
     pieces: u64,
     /// See [`ConSn::pace`].
     pace: f64,
@@ -113,26 +112,27 @@ struct Situation {
 struct ConSn {
     form: Form,
     block: Block,
-    /// The path that has its own direction: ascending or descending, according to `form`.
+    /// The path that is alone in its direction: ascending or descending, according to `form`.
     single: Option<PathId>,
     up: Pass,
     down: Pass,
-    /// True if the block was divided again with data that the window had admitted since it was built.
+    /// True if the block was divided again, with data that the window has admitted since the block was built.
     reused: bool,
-    /// Ranges of the window given to any path; a range that begins below the left edge is removed once it is
-    /// entirely below.
+    /// Ranges of the window that any path was given. A range that begins below the left edge of the window is removed
+    /// when all of it is below.
     sent: RangeSet,
-    /// Expected times of acknowledgement of the data in flight.
+    /// The times at which acknowledgements of the data in flight are expected.
     dues: Dues,
     shares: Vec<Share>,
     pieces: u64,
     una: u64,
-    /// Bytes per second that the ascending paths send.
+    /// Rate at which the ascending paths send together, bytes per second.
     pace: f64,
     /// See [`Scheduler::is_exhausted`].
     exhausted: bool,
-    /// Number of paths at the last call, and whether the roles are valid for the usable paths.
+    /// Number of paths at the last call.
     known: usize,
+    /// True if the roles of the paths match the usable paths.
     settled: bool,
 }
 
@@ -161,18 +161,18 @@ impl ConSn {
         (Some(path) == self.single) == (self.form == Form::OneAscends)
     }
 
-    /// The result of [`takes_part`] at the last [`follow`](Self::update_paths).
+    /// Returns the result of [`takes_part`] for a path at the last call of [`update_paths`](Self::update_paths).
     fn takes_part(&self, path: &PathState) -> bool {
         !self.shares[path.id.index()].away
     }
 
-    /// Bytes of a path that were acknowledged since the block was built.
+    /// Returns the number of bytes of a path that have been acknowledged since the block was built.
     fn gained(&self, path: &PathState) -> u64 {
         let share = &self.shares[path.id.index()];
         share.total.saturating_sub(path.queued).saturating_sub(share.before)
     }
 
-    /// Removes data below the window, and resets the acknowledged bytes of paths that return.
+    /// Removes data below the window. Resets the acknowledged bytes of paths that take part again.
     fn update_paths(&mut self, data: &Data<'_>, paths: &[PathState]) {
         if self.known != paths.len() {
             (self.known, self.settled) = (paths.len(), false);
@@ -189,7 +189,7 @@ impl ConSn {
         for path in paths {
             let share = &mut self.shares[path.id.index()];
             if path.queued == 0 {
-                // All data of the path has arrived, or another path has replaced it.
+                // All data of the path has been acknowledged, or a new subflow has replaced the path.
                 share.had.clear();
             }
             let away = !takes_part(path, paths);
@@ -212,13 +212,13 @@ impl ConSn {
         self.divide(data, (left, right));
     }
 
-    /// Whether the block equals the present window.
+    /// True if the block covers the current window.
     fn is_current(&self, data: &Data<'_>) -> bool {
         (self.block.una, self.block.reached) == (data.una, data.end)
     }
 
-    /// Divides the window at its middle, moved by the difference between the acknowledged bytes of ascending
-    /// and descending paths.
+    /// Divides the window at its middle, moved by the difference between the acknowledged bytes of the ascending and of
+    /// the descending paths.
     fn divide(&mut self, data: &Data<'_>, (left, right): (u64, u64)) {
         let (una, end) = (data.una, data.end);
         let middle = una + (end - una) / 2;
@@ -228,7 +228,8 @@ impl ConSn {
         self.down = Pass::descending(Stage::Own, mark, end);
     }
 
-    /// Bytes of ascending and of descending paths that were acknowledged since the block was built.
+    /// Returns the numbers of bytes of the ascending and of the descending paths that have been acknowledged since the
+    /// block was built.
     fn gains(&self, paths: &[PathState]) -> (u64, u64) {
         let (mut left, mut right) = (0, 0);
         for path in paths {
@@ -237,8 +238,8 @@ impl ConSn {
         (left, right)
     }
 
-    /// Selects the single path: the one with the most acknowledged bytes or, with [`Form::OneDescends`], the
-    /// fewest.
+    /// Selects the single path: the one with the most acknowledged bytes, or with [`Form::OneDescends`] the one with
+    /// the fewest.
     fn choose_roles(&mut self, paths: &[PathState]) {
         let merit = |path: &&PathState| {
             (self.gained(path), Reverse(path.srtt.unwrap_or(Duration::MAX)), Reverse(path.id))
@@ -250,10 +251,10 @@ impl ConSn {
         }
         let best = match self.form {
             Form::OneAscends => part().max_by_key(merit),
-            // A single usable path ascends.
+            // The only usable path ascends.
             Form::OneDescends => part().min_by_key(merit).filter(|_| part().nth(1).is_some()),
         };
-        // Between equal paths the role does not change.
+        // Between paths with equally many acknowledged bytes, the role stays where it is.
         let gained = |path: Option<&PathState>| path.map(|path| self.gained(path));
         let current = part().find(|path| Some(path.id) == self.single);
         if current.is_none() || gained(current) != gained(best) {
@@ -261,8 +262,8 @@ impl ConSn {
         }
     }
 
-    /// Whether the roles have to be assigned again: the single path is no longer usable, a second path has joined the
-    /// only one, or the descending path is the only one.
+    /// True if the roles must be assigned again: because the single path is no longer usable, because a second path has
+    /// joined the only one, or because the only path descends.
     fn is_outdated(&self, paths: &[PathState]) -> bool {
         let mut part = paths.iter().filter(|path| takes_part(path, paths)).map(|path| path.id);
         match (self.single, self.form) {
@@ -281,8 +282,8 @@ impl ConSn {
         Situation { now: data.now, una: data.una, end: data.end, pieces: self.pieces, pace: self.pace }
     }
 
-    /// Whether a path had no data to send, and the situation has not changed since. For ascending paths, a change of
-    /// the pace is ignored, unless the window has been divided again.
+    /// True if a path had no data to send, and the situation has not changed since. For ascending paths, a change of
+    /// the pace counts only if the window has been divided again.
     fn is_idle(&self, path: &PathState, situation: &Situation) -> bool {
         self.shares[path.id.index()].idle.as_ref().is_some_and(|(before, block)| {
             let pace =
@@ -291,7 +292,7 @@ impl ConSn {
         })
     }
 
-    /// The piece that a path gets.
+    /// Returns the next piece for a path.
     fn piece_for(&mut self, path: &PathState, data: &Data<'_>, paths: &[PathState]) -> Option<Piece> {
         let mut divided = false;
         loop {
@@ -302,8 +303,7 @@ impl ConSn {
             match found {
                 Found::Piece(start, end) => return Some(self.record_piece(path, (start, end), data.now)),
                 Found::NoRoom => return None,
-                // Data further down would arrive even later; further up, the window may have admitted new
-                // data.
+                // Data further down would arrive even later. But further up, the window may have admitted new data.
                 Found::NotNow if !ascends => {
                     if divided || self.is_current(data) {
                         return None;
@@ -313,8 +313,8 @@ impl ConSn {
                     divided = true;
                     continue;
                 }
-                // Ascending paths have further work: the others' part while the window does not admit a whole
-                // packet, and newly admitted data while no data is worth reinjecting.
+                // Ascending paths may continue with other data: with the others' part while the window does not admit a
+                // whole packet, or with newly admitted data while no data is worth reinjecting.
                 Found::NotNow | Found::Through => {}
             }
             let went_on = if ascends { self.go_on_ascending(data) } else { self.go_on_descending(data) };
@@ -335,7 +335,7 @@ impl ConSn {
         paths.iter().filter(up).filter_map(rate).sum()
     }
 
-    /// Records a piece given to a path.
+    /// Records a piece that a path was given.
     fn record_piece(&mut self, path: &PathState, (start, end): (u64, u64), now: Time) -> Piece {
         let repeated = self.sent.insert(start, end) == 0;
         self.dues.set(path.id, (start, end), now + path.srtt.unwrap_or(Duration::ZERO));
@@ -346,17 +346,19 @@ impl ConSn {
         Piece { path: path.id, start, end, repeated }
     }
 
-    /// Next stage of the ascending paths after their pass; false if a new block has to be built.
+    /// Starts the next stage of the ascending paths after a pass; returns false if a new block must be built.
     fn go_on_ascending(&mut self, data: &Data<'_>) -> bool {
         let Block { una, mark, end, reached } = self.block;
         let acknowledged = data.una >= mark;
         self.up = match self.up.stage {
-            // Case B-2 of the publication: unsent data precedes the other paths' data in flight.
+            // Case B-2 of the publication: unsent data has precedence over the data that the other paths have in
+            // flight.
             _ if data.end > reached && !acknowledged => {
                 self.block.reached = data.end;
                 Pass::ascending(Stage::Reuse, reached, data.end)
             }
-            // Cases D, C and B-1 of the publication: the left part is acknowledged, and the reused part is shorter than it.
+            // Cases D, C and B-1 of the publication: the left part has been acknowledged, and the reused data is
+            // shorter than it.
             Stage::Own | Stage::Reuse | Stage::Rest if acknowledged && reached - end < mark - una => {
                 return false;
             }
@@ -368,7 +370,7 @@ impl ConSn {
         true
     }
 
-    /// Next stage of the descending paths after their pass; false if a new block has to be built (case E).
+    /// Starts the next stage of the descending paths after a pass; returns false if a new block must be built (case E).
     fn go_on_descending(&mut self, data: &Data<'_>) -> bool {
         let mark = self.block.mark;
         let stage = match self.down.stage {
@@ -407,7 +409,8 @@ impl Scheduler for ConSn {
             self.settled = !self.is_outdated(paths);
         }
         debug_assert!(!self.settled || !self.is_outdated(paths), "roles do not match the usable paths");
-        // Without data in flight there would be no further call, so any path with room takes the available data.
+        // If no data is in flight, no event will cause another call, so any path with room takes the available data
+        // now.
         let quiet = paths.iter().all(|path| path.queued == 0);
         let single = self.single;
         for ascends in [true, false] {
@@ -429,7 +432,7 @@ impl Scheduler for ConSn {
                 self.shares[path.id.index()].idle = Some((situation, self.block));
             }
         }
-        // A path later in the list may have caused a new division, or changed the roles.
+        // A path that comes later in the list may have divided the window again, or may have changed the roles.
         let situation = self.situation(data);
         let mut ascending = paths.iter().filter(|path| path.queueable > 0 && self.ascends(path.id));
         self.exhausted = !quiet

@@ -5,27 +5,27 @@ use crate::buffer::RangeSet;
 use crate::scheduler::{Data, PathState};
 use anabranch_base::time::Duration;
 
-/// Stage of the ascending or descending paths.
+/// Stage of the ascending or of the descending paths: the data that they send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The part of the block that belongs to these paths.
+    /// The part of the block that is for these paths.
     Own,
     /// Data that the window has admitted beyond the block since it was built.
     Reuse,
-    /// Unsent data of the other paths' part.
+    /// Unsent data of the part for the other paths.
     Rest,
-    /// Unacknowledged data that the path in question does not have in flight.
+    /// Unacknowledged data, except that which the sending path itself has in flight.
     Repeat,
 }
 
-/// Progress of the ascending or descending paths.
+/// Progress of the ascending or of the descending paths in their stage.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pass {
     pub(super) stage: Stage,
     from: u64,
     to: u64,
-    /// All data below (descending: above) this offset has been handled. In the stage `Repeat` no data is marked as
-    /// handled, because each path has sent other parts of it.
+    /// All data below this offset (for descending paths: above it) has been handled. In the stage `Repeat`, no data
+    /// counts as handled, because each path has sent different parts of it.
     next: u64,
 }
 
@@ -51,17 +51,17 @@ pub(super) enum Found {
     Through,
 }
 
-/// Data that a pass skips.
+/// Data that a pass skips, because it need not be sent.
 enum Taken<'a> {
-    /// Data that any path has sent.
+    /// Data that has been sent on any path.
     Sent(&'a RangeSet),
-    /// Data that has arrived, and data that the path in question has sent.
+    /// Data that has arrived, and data that the searching path has sent.
     Had(&'a RangeSet, &'a RangeSet),
 }
 
 impl Taken<'_> {
-    /// The first range that ends above `at` (it may contain `at`); of overlapping ranges the one that begins
-    /// first.
+    /// Returns the first range that ends above `at`; it may contain `at`. Of overlapping ranges, returns the one that
+    /// begins first.
     fn next_from(&self, at: u64) -> Option<(u64, u64)> {
         match self {
             Self::Sent(sent) => sent.next_from(at),
@@ -72,8 +72,8 @@ impl Taken<'_> {
         }
     }
 
-    /// The last range that begins below `at` (it may contain `at`); of overlapping ranges the one that ends
-    /// last.
+    /// Returns the last range that begins below `at`; it may contain `at`. Of overlapping ranges, returns the one that
+    /// ends last.
     fn last_before(&self, at: u64) -> Option<(u64, u64)> {
         match self {
             Self::Sent(sent) => sent.last_before(at),
@@ -89,39 +89,42 @@ impl Taken<'_> {
 pub(super) struct Search<'a> {
     pub(super) path: &'a PathState,
     pub(super) data: &'a Data<'a>,
-    /// Ranges of the window sent on any path, and on this one.
+    /// Ranges of the window that were sent on any path.
     pub(super) sent: &'a RangeSet,
     pub(super) had: &'a RangeSet,
     pub(super) dues: &'a Dues,
-    /// Bytes per second that the ascending paths send.
+    /// Rate at which the ascending paths send together, bytes per second.
     pub(super) pace: f64,
 }
 
 impl Search<'_> {
-    /// Data that is skipped: for reinjections, arrived data and data that this path has sent; otherwise all sent data.
+    /// Returns the data that a pass skips: in the stage `Repeat`, data that has arrived or that this path has sent; in
+    /// other stages, all sent data.
     fn skipped_ranges(&self, repeated: bool) -> Taken<'_> {
         if repeated { Taken::Had(self.data.arrived, self.had) } else { Taken::Sent(self.sent) }
     }
 
-    /// Whether this path would deliver the byte at `at` before it is due from its present path, or the byte is overdue.
+    /// True if this path would deliver the byte at `at` before it is expected from the path that has sent it, or if the
+    /// byte is overdue.
     pub(super) fn is_worth_reinjecting(&self, at: u64) -> bool {
         let now = self.data.now;
         let round_trip = self.path.srtt.unwrap_or(Duration::ZERO);
         self.dues.of(at).is_none_or(|due| now + round_trip < due || due + round_trip < now)
     }
 
-    /// Whether the path would deliver the data up to `end` before the ascending paths have to wait for it. They can
-    /// continue while the window contains unsent data; after `end` is acknowledged, the window is as wide as now.
+    /// True if this path would deliver the data up to `end` before the ascending paths have to wait for it. They can go
+    /// on while the window contains unsent data; when `end` is acknowledged, the window is as wide as now.
     fn is_in_time(&self, end: u64) -> bool {
         let data = self.data;
-        // The first sent range may begin below the window.
+        // The first sent range may begin below the window; that part does not count.
         let below = self.sent.first().map_or(0, |(start, _)| data.una.saturating_sub(start));
         let sent = self.sent.covered() - below;
         let left = (end + (data.end - data.una)).saturating_sub(data.una + sent);
         self.path.srtt.is_none_or(|srtt| srtt.as_secs_f64() * self.pace <= left as f64)
     }
 
-    /// The next piece of an ascending pass. It may extend beyond the pass, but contains no sent data.
+    /// Finds the next piece of an ascending pass. It may extend beyond the end of the pass, but contains no data that
+    /// was sent.
     pub(super) fn ascend(&self, pass: &mut Pass) -> Found {
         let Self { path, data, .. } = *self;
         let repeats = pass.stage == Stage::Repeat;
@@ -152,7 +155,7 @@ impl Search<'_> {
         Found::Piece(start, end)
     }
 
-    /// The next piece of a descending pass, from its upper end.
+    /// Finds the next piece of a descending pass, from its upper end down.
     pub(super) fn descend(&self, pass: &mut Pass) -> Found {
         let Self { path, data, .. } = *self;
         let repeats = pass.stage == Stage::Repeat;
@@ -186,7 +189,8 @@ impl Search<'_> {
     }
 }
 
-/// The number of bytes of `len` that a path takes: all, or none if acknowledgements will make room for all.
+/// Returns how many of `len` bytes a path takes: all that it has room for, or `None` if it has no room for all of them
+/// yet but acknowledgements will make room.
 fn room_for(path: &PathState, len: u64) -> Option<u64> {
     (len <= path.queueable || path.outstanding == 0).then(|| len.min(path.queueable))
 }

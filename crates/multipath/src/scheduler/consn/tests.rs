@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 const MSS: u64 = 1000;
 
-/// A path with more room than it needs.
+/// Creates a path with more room than the tests need.
 fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
     PathState {
         id: PathId(id),
@@ -24,12 +24,12 @@ fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
     }
 }
 
-/// The path with a full window.
+/// Returns the path with a full window.
 const fn full(path: PathState) -> PathState {
     PathState { queueable: 0, ..path }
 }
 
-/// A scheduler, and its input for data without out-of-order arrivals.
+/// A scheduler, and its input for a window in which no data has arrived out of order.
 struct Window {
     consn: ConSn,
     arrived: RangeSet,
@@ -40,7 +40,7 @@ impl Window {
         Self { consn: ConSn::new(form), arrived: RangeSet::new() }
     }
 
-    /// The starts of the pieces placed at one time until no path gets another.
+    /// Places pieces at one time until no path gets another. Returns the path and the start of each piece.
     fn all(&mut self, at_ms: u64, (una, end): (u64, u64), paths: &[PathState]) -> Vec<(u8, u64)> {
         let now = Time::ZERO + Duration::from_millis(at_ms);
         let data = Data { now, una, end, more: true, arrived: &self.arrived };
@@ -58,16 +58,16 @@ impl Window {
 
 #[test]
 fn two_paths_send_towards_each_other() {
-    // The first path sends 250 kB/s. The second path delivers after 40 ms, in which the first path sends 10 kB.
+    // The first path sends 250 kB/s. The second path delivers after 40 ms; in this time the first path sends 10 kB.
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     let given = window.all(0, (0, 10_000), &[full(fast), slow]);
-    // A piece that ends at e arrives in time if e plus the window, less the sent bytes, is at least 10 kB. So the pieces
-    // down to 4 kB are sent.
+    // A piece that ends at e arrives in time if e plus the window, minus the sent bytes, is at least 10 kB. So the slow
+    // path sends pieces down to 4 kB.
     assert_eq!(given, (4..10).rev().map(|n| (1, n * MSS)).collect::<Vec<_>>());
     let given = window.all(0, (0, 10_000), &[fast, full(slow)]);
-    // Data in flight on the slower path arrives after 40 ms, and its copy on the fast path after 20 ms. So it is
-    // reinjected last, in ascending order.
+    // Data in flight on the slower path arrives after 40 ms, but a copy on the fast path arrives after 20 ms. So this
+    // data is reinjected last, in ascending order.
     assert_eq!(given, (0..10).map(|n| (0, n * MSS)).collect::<Vec<_>>());
 }
 
@@ -76,10 +76,10 @@ fn data_is_reinjected_if_faster_or_overdue() {
     let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     window.all(0, (0, 10_000), &[full(fast), slow]);
-    // A copy sent at 25 ms would arrive at 45 ms, and the original arrives at 40 ms.
+    // A copy that is sent at 25 ms would arrive at 45 ms, later than the original, which arrives at 40 ms.
     assert_eq!(window.all(25, (0, 10_000), &[fast, full(slow)]), [0, 1, 2, 3].map(|n| (0, n * MSS)));
     assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
-    // The original is overdue by a round trip, so it is reinjected.
+    // The original is now overdue by a round trip, so it is reinjected.
     window.arrived.insert(9000, 10_000);
     let given = window.all(61, (1000, 11_000), &[fast, full(slow)]);
     assert_eq!(given, [4, 5, 6, 7, 8, 10].map(|n| (0, n * MSS)));
@@ -96,11 +96,12 @@ fn leader_reuses_window_until_part_is_acknowledged() {
         given.extend(window.consn.place(&data, &[leader, slow]).map(|piece| piece.start));
     }
     assert_eq!(given, [0, 1000, 2000, 3000, 4000]);
-    // B-2: two packets are acknowledged, and two more fit beyond the block; then the leader
-    // continues with the others' part.
+    // Case B-2: two packets have been acknowledged, so two more fit beyond the block. Then the leader continues with
+    // the part for the others.
     let given = window.all(20, (2000, 12_000), &[fast, slow]);
     assert_eq!(given, [10, 11, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
-    // D: the whole part of the leader is acknowledged, with less reuse than possible: a new block is built.
+    // Case D: the whole part of the leader has been acknowledged, and less data was reused than could be, so a new
+    // block is built.
     assert_eq!(window.all(40, (5000, 15_000), &[fast, slow]), [12, 13, 14].map(|n| (0, n * MSS)));
     assert_eq!((window.consn.block.una, window.consn.block.end), (5000, 15_000));
 }
@@ -124,8 +125,8 @@ fn better_path_leads_unless_leader_could_reuse() {
         consn.build(&data, &gained);
         (consn.single, consn.block.mark)
     };
-    // The mark is the middle, 9000, moved by the difference of the acknowledged bytes. A difference of 10 kB would move it
-    // outside of the block.
+    // The mark is the middle of the window, 9000, moved by the difference of the acknowledged bytes. A difference of 10
+    // kB would move it out of the block.
     assert_eq!(lead(0, 0, false), (Some(PathId(0)), 9000));
     assert_eq!(lead(0, 2000, true), (Some(PathId(0)), 7000));
     assert_eq!(lead(0, 2000, false), (Some(PathId(1)), 11_000));
@@ -142,7 +143,7 @@ fn one_of_several_paths_has_its_own_direction() {
     };
     assert_eq!([0, 1, 2].map(|open| first(Form::OneAscends, open)), [(0, 9000), (1, 0), (2, 9000)]);
     assert_eq!([0, 1, 2].map(|open| first(Form::OneDescends, open)), [(0, 0), (1, 0), (2, 9000)]);
-    // A single usable path ascends in either form, and the leader has to be usable.
+    // The only usable path ascends in either form, and the leader must be usable.
     for form in [Form::OneAscends, Form::OneDescends] {
         assert_eq!(Window::new(form).all(0, (0, 2000), &paths[..1]), [(0, 0), (0, 1000)]);
     }
@@ -169,8 +170,8 @@ fn reinjected_data_is_recorded() {
     window.all(0, (0, 10_000), &[full(fast), slow]);
     assert_eq!(window.all(25, (0, 10_000), &[fast, full(slow)]), [0, 1, 2, 3].map(|n| (0, n * MSS)));
     window.consn.on_reinjection(Time::ZERO + Duration::from_millis(25), &fast, (4000, 5000));
-    // The slow path has sent the first part, so only the following data is reinjected on it once overdue. Its
-    // acknowledged bytes are kept.
+    // The slow path has sent the first part itself, so when that is overdue only the data after it is reinjected on
+    // this path. The acknowledged bytes of the path are kept.
     assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
     assert_eq!(window.consn.gained(&PathState { queued: 9000, ..fast }), 1000);
 }
@@ -182,7 +183,8 @@ fn recovered_path_starts_with_an_amount_of_zero() {
     window.all(0, (0, 10_000), &[full(fast), slow]);
     window.all(0, (0, 10_000), &[fast, full(slow)]);
     window.all(10, (0, 10_000), &[full(fast), PathState { usable: false, ..slow }]);
-    // 2 kB of the 10 kB of the fast path are acknowledged. A new subflow has replaced a path with 6 kB acknowledged.
+    // Of the 10 kB of the fast path, 2 kB have been acknowledged. A new subflow has replaced a path of which 6 kB had
+    // been acknowledged.
     let (fast, slow) = (PathState { queued: 8000, ..fast }, PathState { queued: 0, ..slow });
     window.all(20, (10_000, 20_000), &[fast, full(slow)]);
     assert_eq!((window.consn.block.una, window.consn.single), (10_000, Some(PathId(0))));
@@ -194,7 +196,7 @@ fn last_usable_path_ascends() {
     for form in [Form::OneAscends, Form::OneDescends] {
         let mut window = Window::new(form);
         window.all(0, (0, 10_000), &paths.map(full));
-        // Path 0 has failed, so path 1 leads, whether or not a leader could already reuse the window.
+        // Path 0 has failed, so path 1 leads. It does not matter whether a leader could reuse the window.
         window.consn.block.reached += 1;
         let given = window.all(0, (0, 10_000), &[PathState { usable: false, ..paths[0] }, paths[1]]);
         assert_eq!(given[0], (1, 0), "{form:?}");
@@ -210,7 +212,7 @@ fn time_or_pace_change_reactivates_idle_path() {
     assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
     assert!(window.consn.is_exhausted());
     assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [4, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
-    // With half of the leader's window the ascending paths can continue for twice as long.
+    // With half of the leader's window, the ascending paths can go on for twice as long.
     let mut window = Window::new(Form::OneAscends);
     assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]).len(), 6);
     let fast = path(0, 2500, 20);
@@ -219,8 +221,8 @@ fn time_or_pace_change_reactivates_idle_path() {
 
 #[test]
 fn late_descending_path_restarts_at_window_end() {
-    // The ascending path sends 500 kB/s for 40 ms: a piece arrives in time if the window leaves 20 kB. That holds at the end
-    // of the window.
+    // The ascending path sends 500 kB/s for 40 ms, so a piece arrives in time if the window leaves 20 kB. That is the
+    // case at the end of the window.
     let (fast, slow) = (path(0, 10_000, 20), path(1, 5000, 40));
     let mut window = Window::new(Form::OneAscends);
     assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]), [(1, 9000)]);
@@ -248,8 +250,8 @@ fn newly_admitted_data_precedes_reinjections() {
         let data = Data { now: Time::ZERO, una, end, more: true, arrived: &nothing };
         consn.place(&data, &paths).map(|piece| piece.start)
     };
-    // Part of the slow path's data is in flight, and the fast path would reinject it at once. At first the pace is not
-    // known.
+    // A part of the data in flight on the slow path is at once worth reinjecting on the fast path. The pace is not
+    // known at first.
     for n in (7..10).rev() {
         assert_eq!(start(0, 10_000, [PathState { cwnd: 0, ..full(fast) }, slow]), Some(n * MSS));
     }
@@ -269,7 +271,8 @@ fn piece_is_not_cut_to_remaining_window() {
         ConSn::new(Form::OneAscends).place(&data, &[path]).map(|piece| (piece.start, piece.end))
     };
     assert_eq!(piece(10_000, little), None);
-    // A short piece is sent if it is the last one, or if nothing is in flight, because there will not be more room.
+    // A short piece is sent if it is the last one, or if no data is in flight, because more room will not become
+    // available.
     assert_eq!(piece(300, little), Some((0, 300)));
     assert_eq!(piece(10_000, PathState { outstanding: 0, ..little }), Some((0, 300)));
 }
@@ -288,14 +291,14 @@ fn shorter_piece_does_not_hide_the_rest_in_flight() {
     }
 }
 
-/// Steps of the model: a path sends up to a number of pieces, or its oldest piece is acknowledged.
+/// A step of the model: a path sends up to this number of pieces, or its oldest piece is acknowledged.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send(usize, usize),
     Acknowledge(usize),
 }
 
-/// A connection that carries `total` bytes with a window of `window`, and checks each piece.
+/// A connection that carries `total` bytes with a receive window of `window` bytes, and checks each piece.
 struct Model {
     consn: ConSn,
     window: u64,
@@ -317,7 +320,7 @@ impl Model {
         self.under_way.iter().enumerate().map(state).collect()
     }
 
-    /// Places a piece on any of the paths, or on the path `open`.
+    /// Places a piece on any path with room; if `open` is a path, only that one has room.
     fn send(&mut self, open: Option<usize>) -> Result<bool, TestCaseError> {
         let paths = self.paths(open);
         let end = (self.una + self.window).min(self.total);
@@ -360,8 +363,8 @@ fn steps(paths: usize) -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// For any behaviour of the paths, nothing is sent beyond the window or twice on a path, and all data
-    /// arrives.
+    /// No data is sent beyond the window or twice on the same path, and all data arrives, for any behaviour of the
+    /// paths.
     #[test]
     fn all_data_is_sent_within_the_window(
         (rtts, steps) in (1_usize..5).prop_flat_map(|n| (proptest::collection::vec(1_u64..400, n), steps(n))),
@@ -384,7 +387,7 @@ proptest! {
                 Step::Acknowledge(path) => model.acknowledge(path),
             }
         }
-        // From here on all paths have room, and sent data arrives, one path after the other.
+        // From here on, all paths have room, and sent data arrives, first that of one path, then that of the next.
         let mut rounds = 0;
         while model.una < model.total {
             while model.send(None)? {}

@@ -1,5 +1,5 @@
-//! BBR, the estimator and the pacer over a bottleneck with a queue and random losses: on every network the
-//! control stays within its bounds and every state ends.
+//! BBR, the estimator of delivery rates and the pacer, over a simulated bottleneck with a queue and random losses. On
+//! every network, the congestion control stays within its bounds, and every state ends.
 
 use super::*;
 use crate::delivery::{DeliveryRate, Snapshot};
@@ -11,23 +11,24 @@ use std::collections::VecDeque;
 /// Properties of the simulated network.
 #[derive(Clone, Copy, Debug)]
 struct Network {
-    /// Bytes per second.
+    /// Rate of the bottleneck, bytes per second.
     rate: u64,
     rtt: Duration,
-    /// Bytes.
+    /// Size of the queue, bytes.
     queue: u64,
     loss: f64,
     seed: u64,
 }
 
-/// A packet in flight: its snapshot, and the arrival time of its acknowledgement or loss report.
+/// A packet in flight: its snapshot, and the time at which its acknowledgement or the report of its loss arrives.
 struct Packet {
     snapshot: Snapshot,
     report_at: Time,
     lost: bool,
 }
 
-/// The longest duration of each state, and the number of packets that arrived.
+/// Result of a simulation: the longest duration of each state, the number of packets that arrived, and the sequence of
+/// states.
 struct Outcome {
     longest: [(State, Duration); 7],
     delivered: u64,
@@ -47,7 +48,7 @@ struct Simulation {
     in_flight: u64,
     /// The time at which the bottleneck has sent its whole queue.
     free: Time,
-    /// Recovery ends with the packet that left at this time.
+    /// Time at which the last packet left before the loss was reported. Its acknowledgement ends recovery.
     recovery: Option<Time>,
 }
 
@@ -84,7 +85,7 @@ impl Simulation {
         if !lost {
             self.free = self.free.max(now) + service;
         }
-        // A loss is reported together with the packet sent right after it.
+        // If a packet is lost, the report arrives when the acknowledgement of a packet sent right after it would.
         let report_at = self.free.max(now) + self.network.rtt;
         self.flying.push_back(Packet { snapshot, report_at, lost });
     }
@@ -118,7 +119,7 @@ impl Simulation {
         }
     }
 
-    /// Runs until `end`, or until everything in flight was lost.
+    /// Runs until `end`, or until all packets in flight have been lost.
     fn run(&mut self, end: Time) -> Outcome {
         let mut outcome =
             Outcome { longest: STATES.map(|s| (s, Duration::ZERO)), delivered: 0, visited: Vec::new() };
@@ -176,17 +177,18 @@ proptest! {
     fn every_state_ends_and_the_path_is_utilised(network in networks()) {
         let mut world = Simulation::new(network);
         let outcome = world.run(Time::ZERO + Duration::from_secs(31));
-        // A round trip with a full queue: the maximum window, as transmission time of the bottleneck.
+        // The duration of a round trip with a full queue: the maximum window is in the queue of the bottleneck.
         let queue = Duration::from_secs_f64((network.queue + 20 * MSS) as f64 / network.rate as f64);
         let round = network.rtt + queue;
         for (state, longest) in outcome.longest {
             let limit = match state {
-                // The rate doubles from one packet to the full rate, followed by three rounds; a ProbeRtt may occur between.
+                // The rate doubles each round from one packet to the full rate; then three rounds follow. A ProbeRtt
+                // may come between.
                 State::Startup => round.saturating_mul(40) + Duration::from_secs(6),
                 State::Drain => round.saturating_mul(8),
                 State::Down | State::Cruise => round.saturating_mul(4) + Duration::from_secs(4),
                 State::Refill => round.saturating_mul(4),
-                // Long-term bounds grow by doubling steps before the plateau can be detected.
+                // The plateau can be detected only after the long-term bound has grown to it, in doubling steps.
                 State::Up => round.saturating_mul(60),
                 State::ProbeRtt => round.saturating_mul(8) + Duration::from_millis(400),
             };

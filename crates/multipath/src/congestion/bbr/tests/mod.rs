@@ -1,5 +1,5 @@
-//! The state machine, with values computed by hand: packets of 1,000 bytes, a round trip of 100 ms, rates in kB/s. One sample per
-//! round, unless stated otherwise.
+//! The state machine with values that were computed by hand: packets of 1,000 bytes, a round trip of 100 ms, rates in
+//! kB/s. Each round has one sample unless a comment states another number.
 
 mod link;
 
@@ -16,12 +16,12 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// A rate in kB/s.
+/// Creates a rate from kB/s.
 fn kbytes(rate: u64) -> Rate {
     Rate::from_bits_per_second(rate * 8_000)
 }
 
-/// Bytes per second.
+/// Rounds a rate to whole bytes per second.
 fn whole(rate: f64) -> u64 {
     rate.round() as u64
 }
@@ -46,8 +46,8 @@ impl Bench {
         Self { path: Path::new(PathId(0), &setup), now: Time::ZERO + ms(1_000), delivered: 0 }
     }
 
-    /// A sample of ten packets in a round trip of 100 ms, changed by `change`. `ends`: whether it ends a
-    /// round.
+    /// Processes a sample of ten packets in a round trip of 100 ms, after `change` has modified it. The sample ends a
+    /// round if `ends` is true.
     fn sample(&mut self, ends: bool, change: impl FnOnce(&mut RateSample)) -> State {
         let prior = self.delivered;
         let mut sample = RateSample {
@@ -75,7 +75,7 @@ impl Bench {
         self.path.state
     }
 
-    /// A round of 100 ms at `rate` kB/s that leaves `in_flight` bytes in flight.
+    /// Simulates a round of 100 ms at `rate` kB/s, after which `in_flight` bytes are in flight.
     fn round(&mut self, rate: u64, in_flight: u64) -> State {
         self.round_with(rate, |sample| sample.in_flight = in_flight)
     }
@@ -108,12 +108,12 @@ impl Bench {
         self.path.on_sent(&Sent { now, path, bytes: MSS, in_flight, app_limited });
     }
 
-    /// Pacing rate, kB/s.
+    /// Returns the pacing rate, kB/s.
     fn pace(&self) -> u64 {
         self.path.pacing().bits_per_second() / 8_000
     }
 
-    /// A path of 1,000 kB/s, 100 packets of product, that has just left Startup.
+    /// Creates a path that has just left Startup. Its rate is 1,000 kB/s, its bandwidth-delay product 100 packets.
     fn in_drain() -> Self {
         let mut bench = Self::new();
         for rate in [250, 500, 1_000, 1_000, 1_000] {
@@ -123,7 +123,7 @@ impl Bench {
         bench
     }
 
-    /// The queue has not drained in three rounds.
+    /// Creates a path whose queue has not drained in the three rounds of Drain.
     fn in_down() -> Self {
         let mut bench = Self::in_drain();
         for _ in 0..3 {
@@ -156,10 +156,10 @@ impl Bench {
 #[test]
 fn first_pace_is_initial_window_per_round_trip() {
     let mut bench = Bench::new();
-    // Before the first measurement a round-trip time of 1 ms is assumed: 2.77 · 10 packets per ms.
+    // Before the first measurement, a round-trip time of 1 ms is assumed, so the rate is 2.77 · 10 packets per ms.
     assert_eq!((bench.pace(), bench.path.window()), (27_700, 10_000));
-    // The initial window is paced over the measured 100 ms. 0.99 · 2.77 · 60 kB/s is less, but before the path is
-    // full the pacing rate only rises.
+    // The initial window is now paced over the measured 100 ms. The sample would give a lower rate, 0.99 · 2.77 · 60
+    // kB/s, but until the path has been full the pacing rate only rises.
     bench.round(60, 10_000);
     assert_eq!(bench.pace(), 277);
     bench.round(200, 10_000);
@@ -174,7 +174,7 @@ fn startup_opens_the_window_to_twice_the_product() {
     assert_eq!(bench.path.window(), 20_000);
     bench.round(200, 10_000); // + 20,000
     assert_eq!(bench.path.window(), 40_000);
-    // Twice the 20 packets of the product, and 20 that were acknowledged at once: 60,000 is more than 40,000.
+    // The window is twice the product of 20 packets, plus the 20 packets that were acknowledged at once: 60,000 bytes.
     bench.round(200, 10_000);
     assert_eq!(bench.path.window(), 60_000);
     bench.round(200, 10_000);
@@ -185,7 +185,8 @@ fn startup_opens_the_window_to_twice_the_product() {
 fn three_rounds_without_a_quarter_more_end_startup() {
     let mut bench = Bench::new();
     for rate in [100, 200, 249, 300, 310] {
-        // 249 < 250 is the first round without growth; 300 is a quarter more than 200 and resets the count.
+        // 249 is less than 250, so this is the first round without growth. 300 is a quarter more than 200 and resets
+        // the count.
         assert_eq!(bench.round(rate, 90_000), State::Startup);
     }
     assert_eq!(bench.path.full_bw.rounds, 1);
@@ -226,11 +227,11 @@ fn six_acknowledgements_with_losses_end_startup() {
         });
         bench
     };
-    // Losses are 2,001 of 100,000 bytes, just above the limit of 2 %, and are reported in six events, as many as the
-    // draft requires.
+    // 2,001 of 100,000 bytes are lost, just more than the limit of 2 %. Six events report the losses, the number that
+    // the draft requires.
     let bench = startup(6, 2_001, true);
     assert_eq!(bench.path.state, State::Drain);
-    // max(1,200 kB/s · 100 ms, delivered bytes of the round).
+    // The bound is max(1,200 kB/s · 100 ms, delivered bytes of the round).
     assert_eq!(bench.path.model.inflight_longterm, 120_000);
     assert_eq!(startup(5, 2_001, true).path.state, State::Startup);
     assert_eq!(startup(6, 2_000, true).path.state, State::Startup);
@@ -242,7 +243,7 @@ fn drain_ends_without_queue_or_after_three_rounds() {
     let mut bench = Bench::in_drain();
     assert_eq!(bench.pace(), 495);
     assert_eq!(bench.round(1_000, 100_001), State::Drain);
-    // Down ends at once if there is nothing more to drain.
+    // Down ends at once, because there is no queue to drain.
     assert_eq!(bench.round(1_000, 100_000), State::Cruise);
     let bench = Bench::in_down();
     assert_eq!(bench.pace(), 891); // 0.9 · 0.99 · 1,000
@@ -260,7 +261,7 @@ fn down_ends_without_queue_and_with_headroom() {
     assert_eq!(bench.round_with(1_000, |s| s.in_flight = 93_501), State::Down);
     assert_eq!(bench.round_with(1_000, |s| s.in_flight = 93_500), State::Cruise);
     assert_eq!(bench.path.window(), 93_500, "the window leaves the headroom");
-    // The probe starts whether or not the queue drains.
+    // A probe that is due starts even if the queue has not drained.
     let mut bench = Bench::in_down();
     bench.now += ms(3_000);
     assert_eq!(bench.round(1_000, 150_000), State::Refill);
@@ -279,7 +280,7 @@ fn probe_is_due_after_seconds_or_rounds() {
         let waited = bench.now.since(began).as_millis();
         assert!((2_000..=3_100).contains(&waited), "{waited} ms");
     }
-    // Twelve packets of product: Reno would need twelve rounds.
+    // The bandwidth-delay product is twelve packets, so Reno would need twelve rounds to grow by it.
     let mut bench = Bench::new();
     while bench.round(120, 12_000) != State::Cruise {}
     let rounds = 1 + (0..100).take_while(|_| bench.round(120, 12_000) == State::Cruise).count();
@@ -294,7 +295,7 @@ fn probe_refills_then_sends_more_until_plateau() {
     assert_eq!(bench.round(1_000, 100_000), State::Up);
     assert_eq!(bench.pace(), 1_237); // 1.25 · 0.99 · 1,000
     assert_eq!(whole(bench.path.full_bw.bw), 1_000_000);
-    // The path has become faster.
+    // From here on, the path has a higher rate.
     assert_eq!(bench.round(1_250, 125_000), State::Up);
     assert_eq!(bench.round(1_500, 150_000), State::Up);
     assert_eq!(bench.round(1_500, 150_000), State::Up);
@@ -327,14 +328,14 @@ fn too_many_losses_end_probe_and_set_bound() {
     bench.lose(120_000, 2_000); // 1.7 %
     assert_eq!((bench.path.state, bench.path.model.inflight_longterm), (State::Up, UNBOUNDED));
     bench.lose(120_000, 3_000); // 2.5 %
-    // 119,000 in flight and 2,000 lost before the packet: (0.02 · 119,000 − 2,000)/0.98 = 387 bytes of it
-    // were still within the limit.
+    // Before the packet, 119,000 bytes were in flight and 2,000 lost. So (0.02 · 119,000 − 2,000)/0.98 = 387 bytes of
+    // the packet were still within the limit.
     assert_eq!((bench.path.state, bench.path.model.inflight_longterm), (State::Down, 119_387));
     assert!(bench.path.probe.too_high);
-    // A further loss in the same probe causes no second reaction.
+    // A further loss in the same probe has no effect.
     bench.lose(90_000, 9_000);
     assert_eq!(bench.path.model.inflight_longterm, 119_387);
-    // The long-term bound does not fall below 0.7 of the bandwidth-delay product.
+    // The long-term bound is at least 0.7 of the bandwidth-delay product.
     let mut bench = Bench::in_up();
     bench.lose(20_000, 5_000);
     assert_eq!(bench.path.model.inflight_longterm, 70_000);
@@ -350,10 +351,10 @@ fn probe_after_loss_stops_at_the_bound() {
     bench.now += ms(3_000);
     assert_eq!(bench.round(1_000, 100_000), State::Refill);
     assert_eq!(bench.round(1_000, 100_000), State::Up);
-    // The data in flight reaches the bound: the state changes to Down at once, as a precaution.
+    // When the data in flight reaches the bound, the state changes to Down at once, as a precaution.
     assert_eq!(bench.round(1_000, 119_387), State::Down);
     assert!(bench.path.probe.precautionary && !bench.path.probe.too_high);
-    // A round later no loss is known: another probe follows without Cruise, and it continues.
+    // A round later no loss has been reported, so another probe follows without Cruise, and this one goes on.
     assert_eq!(bench.round(1_000, 119_387), State::Refill);
     assert_eq!(bench.round(1_000, 119_387), State::Up);
     assert_eq!(bench.round_with(1_000, |s| (s.in_flight, s.tx_in_flight) = (119_387, 119_387)), State::Up);
@@ -366,7 +367,7 @@ fn long_term_bound_grows_by_1_2_and_4_packets() {
     bench.path.cwnd = 100_000;
     assert_eq!(bench.round(1_000, 100_000), State::Up);
     let grown = |bench: &mut Bench| {
-        // A window of acknowledgements in ten pieces, then the end of the round.
+        // A window is acknowledged in ten pieces; then the round ends.
         let before = bench.path.model.inflight_longterm;
         for _ in 0..10 {
             bench
@@ -376,8 +377,8 @@ fn long_term_bound_grows_by_1_2_and_4_packets() {
         bench.path.model.inflight_longterm - before
     };
     let growth = [grown(&mut bench), grown(&mut bench), grown(&mut bench)];
-    // The bound grows by one packet per acknowledged window, then by two, then by four. A window is slightly more
-    // than the 100 packets that are acknowledged, so that one of two increases occurs a round later.
+    // The bound grows by one packet per acknowledged window, then by two, then by four. A window is slightly more than
+    // the 100 packets that are acknowledged, so one of the two increases by two packets occurs a round later.
     assert_eq!(growth, [MSS, MSS, 5 * MSS]);
     assert_eq!(bench.path.state, State::Up, "the bound, not the path, limited the rate");
 }
@@ -389,7 +390,7 @@ fn lossy_round_lowers_short_term_bounds() {
     bench.lose(100_000, MSS);
     assert_eq!(whole(bench.path.model.bw()), 1_000_000, "not before the round ends");
     bench.round(900, 90_000);
-    // max(1,000 kB/s of the round before, 0.7 · 1,000): the latest signals still hold the last round.
+    // The bound is max(1,000 kB/s, 0.7 · 1,000): the signals of the last round still contain its rate of 1,000 kB/s.
     assert_eq!(whole(bench.path.model.bw_shortterm), 1_000_000);
     bench.lose(90_000, MSS);
     bench.round(500, 50_000);
@@ -399,7 +400,7 @@ fn lossy_round_lowers_short_term_bounds() {
     assert_eq!(whole(bench.path.model.bw_shortterm), 630_000); // 0.7 · 900 is more than 500
     assert!(bench.path.model.inflight_shortterm < window && bench.path.window() <= window);
     assert_eq!(bench.pace(), 623); // 0.99 · 630
-    // The next probe resets it.
+    // The next probe resets the short-term bounds.
     bench.now += ms(3_000);
     assert_eq!(bench.round(500, 50_000), State::Refill);
     assert_eq!((whole(bench.path.model.bw()), bench.path.model.inflight_shortterm), (1_000_000, UNBOUNDED));
@@ -414,14 +415,14 @@ fn five_seconds_without_lower_rtt_start_probe_rtt() {
     assert_eq!(bench.path.window(), 50_000); // half of the product
     assert!(bench.path.is_probing_rtt());
     assert_eq!(bench.round(500, 50_001), State::ProbeRtt);
-    // ProbeRtt lasts 200 ms and a round from here on.
+    // From here on, ProbeRtt lasts 200 ms and a round.
     assert_eq!(bench.round(500, 50_000), State::ProbeRtt);
     assert_eq!(bench.round(500, 50_000), State::ProbeRtt);
     assert_eq!(bench.round(500, 50_000), State::ProbeRtt);
     bench.now += ms(1);
     assert_eq!(bench.sample(false, |s| s.rate = Some(kbytes(500))), State::Cruise);
     assert!(bench.path.window() >= 200_000, "{}", bench.path.window());
-    // The next probe is five seconds away.
+    // The next ProbeRtt starts five seconds later.
     for _ in 0..49 {
         assert_ne!(bench.round_with(1_000, |s| s.rtt = Some(ms(130))), State::ProbeRtt);
     }
@@ -437,7 +438,7 @@ fn probe_rtt_returns_to_startup_idle_replaces_it() {
         bench.round_with(50, |s| (s.app_limited, s.in_flight) = (true, 0));
     }
     assert_eq!(bench.path.state, State::Startup);
-    // The application sends no data for six seconds: the path is empty without ProbeRtt.
+    // The application sends no data for six seconds. The path is empty meanwhile, so no ProbeRtt is needed.
     let mut bench = Bench::in_cruise();
     bench.now += ms(1_000);
     bench.send(MSS, true);
@@ -451,7 +452,7 @@ fn probe_rtt_returns_to_startup_idle_replaces_it() {
 
 #[test]
 fn spurious_losses_are_undone() {
-    // Startup ended by spurious losses.
+    // Losses end Startup, and then prove spurious.
     let mut bench = Bench::new();
     bench.round(1_000, 100_000);
     bench.path.enter_recovery();
@@ -466,7 +467,7 @@ fn spurious_losses_are_undone() {
     bench.path.undo();
     assert_eq!((bench.path.state, bench.path.full_bw_reached), (State::Startup, false));
     assert_eq!(bench.path.model.inflight_longterm, UNBOUNDED);
-    // A probe ended by spurious losses starts again.
+    // Losses end a probe, and then prove spurious, so the probe starts again.
     let mut bench = Bench::in_up();
     let window = bench.path.window();
     bench.path.enter_recovery();
@@ -475,14 +476,14 @@ fn spurious_losses_are_undone() {
     bench.path.undo();
     assert_eq!((bench.path.state, bench.path.model.inflight_longterm), (State::Refill, UNBOUNDED));
     assert!(bench.path.window() >= window);
-    // Short-term bounds.
+    // Losses lower the short-term bounds, and then prove spurious.
     let mut bench = Bench::in_cruise();
     bench.lose(100_000, MSS);
     bench.round(500, 50_000);
     bench.lose(100_000, MSS);
     bench.path.undo();
     assert_eq!(whole(bench.path.model.bw_shortterm), 1_000_000);
-    // Without an earlier loss, `undo` changes nothing.
+    // Without a loss before it, `undo` changes nothing.
     let mut bench = Bench::in_cruise();
     let before = bench.path.window();
     bench.path.undo();
@@ -525,11 +526,11 @@ fn ecn_echo_ends_startup_and_probes() {
 fn aggregated_acknowledgements_enlarge_the_window() {
     let mut bench = Bench::in_cruise();
     for _ in 0..12 {
-        // No acknowledgement for 250 ms, then acknowledgements of 250 packets at once.
+        // For 250 ms no acknowledgement arrives; then one arrives for 250 packets.
         bench.now += ms(150);
         bench.round_with(1_000, |s| (s.newly_acked, s.in_flight) = (250_000, 100_000));
     }
-    // The window is 2 · 100 packets plus the excess, which is at most a window.
+    // The window is 2 · 100 packets plus the excess of acknowledged bytes, which is at most a window.
     assert!(bench.path.model.extra_acked(true) >= 200_000);
     assert!(bench.path.window() >= 400_000, "{}", bench.path.window());
 }
