@@ -238,7 +238,7 @@ class Facts:
         others = [size_bytes(size) for size in sizes.values() if size != "auto"]
         if own == "auto" or size_bytes(own) > min(others):
             return 0.0
-        times = [[path["limited_s"].get(name) or 0.0 for name in buffers] for path in self.flow["paths"]]
+        times = [[path.get("limited_s", {}).get(name) or 0.0 for name in buffers] for path in self.flow["paths"]]
         return min(self.measured_s, max(map(sum, times), default=0.0))
 
     def waited_share(self, cause: str) -> float:
