@@ -369,7 +369,8 @@ def test_subflows_use_both_versions_of_ip(scenario: str) -> None:
     (flow,) = document["flows"]
     carrying = {path["name"] for path in flow["paths"] if path["throughput_bps"] > 0}
     assert carrying == {"one:v4", "one:v6", "two:v4", "two:v6"}
-    assert flow["goodput_bps"] > 7e6
+    # More than one link carries, also on a busy machine.
+    assert flow["goodput_bps"] > 3e6
 
 
 @pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")

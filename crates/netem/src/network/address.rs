@@ -69,7 +69,7 @@ impl InterfaceAddress {
                 IpAddr::V4(Ipv4Addr::from_bits(FURTHER + network * 2 * MAX_ADDRESSES as u32 + host))
             }
             (IpVersion::V6, ..) => {
-                let network = generation as u128 * MAX_LINKS as u128 | link as u128;
+                let network = generation as u128 * MAX_LINKS as u128 + link as u128;
                 let host = (self.number as u128) << NUMBER_SHIFT | (end + 1) as u128;
                 IpAddr::V6(Ipv6Addr::from_bits(DOCUMENTATION | network << 64 | host))
             }

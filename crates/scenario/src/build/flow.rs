@@ -336,7 +336,7 @@ fn first_links(values: &Values, owner: &str, around: &Surroundings<'_>) -> Resul
         Value::List(names) => names.iter().map(Value::text).collect(),
         name => vec![name.text()],
     };
-    let (names, versions): (Vec<_>, Vec<_>) = names.into_iter().map(|name| link_and_version(name)).unzip();
+    let (names, versions): (Vec<_>, Vec<_>) = names.into_iter().map(link_and_version).unzip();
     let mut versions = versions.into_iter().flatten();
     let version = versions.next();
     if versions.any(|other| Some(other) != version) {
