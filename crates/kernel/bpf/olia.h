@@ -31,7 +31,7 @@ struct standing {
 struct totals {
 	/* sum c_i * RTT/RTT_i, packets, Q14. */
 	u64 rate;
-	/* The best of the paths counted so far. */
+	/* The best path among those already counted. */
 	struct standing best;
 	/* Number of paths that are as good as the best one, their largest window, and how many of them have this window. */
 	u32 equals, best_cwnd, best_with_it;
