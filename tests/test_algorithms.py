@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import anabranch
+import fake_simulator
+import small_study
 from anabranch import InputError, RunFailed, Scenario, Simulation
 from anabranch.algorithms import Ack, Controller, Loss, Offer, PathState, SharesScheduler, Timeout
 from anabranch.algorithms import Path as NetworkPath
 from anabranch.stack import Stack
+from anabranch.study.definition import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -434,3 +437,12 @@ def test_workers_need_registration_outside_main(place: str, tmp_path: Path) -> N
     else:
         assert done.returncode == 1
         assert 'unknown congestion control "own-reno"' in done.stderr or '"own-reno"' in done.stderr
+
+
+def test_studies_refuse_classes(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    template = next(file for file in folder.glob("*.toml") if "[[flow]]" in file.read_text(encoding="utf-8"))
+    text = template.read_text(encoding="utf-8").replace('congestion = "reno"', f'congestion = "{PYTHON_RENO}"')
+    template.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=f'flow "F.": congestion control "{PYTHON_RENO}" is a class of Python'):
+        small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.simulate, jobs=1)
