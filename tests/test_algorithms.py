@@ -356,13 +356,14 @@ def test_shares_divide_packets() -> None:
         ("one", Reno(), "a congestion control is a class that takes no arguments, not <"),
         ("two", len, "a congestion control is a class that takes no arguments, not <built-in function len>"),
         ("three", type("Typo", (), {"on_los": None}), 'class .*Typo: unknown method on_los; did you mean "on_loss"?'),
+        ("five", type("Odd", (), {"coupled": "yes"}), "class .*Odd: coupled must be True or False"),
         (4, Reno, "name must be a text, not 4"),
     ],
 )
 def test_wrong_registrations_are_refused(name: str, cls: type, message: str) -> None:
     with pytest.raises(InputError, match=message):
         anabranch.register_congestion(name, cls)
-    if name in {"one", "two", "three"}:
+    if name in {"one", "two", "three", "five"}:
         with pytest.raises(InputError, match=f'"{name}"'):
             network("tcp", congestion=name).validate()
 
