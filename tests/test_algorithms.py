@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import anabranch
+import fake_simulator
+import small_study
 from anabranch import InputError, RunFailed, Scenario, Simulation
 from anabranch.algorithms import Ack, Controller, Loss, Offer, PathState, SharesScheduler, Timeout
 from anabranch.algorithms import Path as NetworkPath
 from anabranch.stack import Stack
+from anabranch.study.definition import load
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -353,13 +356,14 @@ def test_shares_divide_packets() -> None:
         ("one", Reno(), "a congestion control is a class that takes no arguments, not <"),
         ("two", len, "a congestion control is a class that takes no arguments, not <built-in function len>"),
         ("three", type("Typo", (), {"on_los": None}), 'class .*Typo: unknown method on_los; did you mean "on_loss"?'),
+        ("five", type("Odd", (), {"coupled": "yes"}), "class .*Odd: coupled must be True or False"),
         (4, Reno, "name must be a text, not 4"),
     ],
 )
 def test_wrong_registrations_are_refused(name: str, cls: type, message: str) -> None:
     with pytest.raises(InputError, match=message):
         anabranch.register_congestion(name, cls)
-    if name in {"one", "two", "three"}:
+    if name in {"one", "two", "three", "five"}:
         with pytest.raises(InputError, match=f'"{name}"'):
             network("tcp", congestion=name).validate()
 
@@ -434,3 +438,12 @@ def test_workers_need_registration_outside_main(place: str, tmp_path: Path) -> N
     else:
         assert done.returncode == 1
         assert 'unknown congestion control "own-reno"' in done.stderr or '"own-reno"' in done.stderr
+
+
+def test_studies_refuse_classes(tmp_path: Path) -> None:
+    folder = small_study.write(tmp_path / "study")
+    template = next(file for file in folder.glob("*.toml") if "[[flow]]" in file.read_text(encoding="utf-8"))
+    text = template.read_text(encoding="utf-8").replace('congestion = "reno"', f'congestion = "{PYTHON_RENO}"')
+    template.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=f'flow "F.": congestion control "{PYTHON_RENO}" is a class of Python'):
+        small_study.execute_quietly(load(folder), tmp_path / "results", fake_simulator.simulate, jobs=1)

@@ -358,6 +358,21 @@ def test_stepping_how_to_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert 4e6 < float(capsys.readouterr().out) < 5.2e6
 
 
+def test_page_on_own_algorithms_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    session: dict[str, object] = {}
+    for code in blocks("docs/how-to/own-algorithm.md", "python"):
+        exec(compile(code, "docs/how-to/own-algorithm.md", "exec"), session)
+    assert 10e6 < float(capsys.readouterr().out) < 12e6
+
+
+def test_page_on_environments_beats_round_robin(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gymnasium", reason='gymnasium is not installed; install "anabranch[gym]"')
+    (code,) = blocks("docs/how-to/gymnasium.md", "python")
+    exec(compile(code, "docs/how-to/gymnasium.md", "exec"), {})
+    policy, baseline = map(float, re.findall(r"([\d.]+) Mbit/s", capsys.readouterr().out))
+    assert policy > 1.1 * baseline
+
+
 def test_python_tutorial_prints_its_outputs(capsys: pytest.CaptureFixture[str]) -> None:
     text = text_of(ROOT / "docs/tutorials/first-simulation.md")
     session: dict[str, object] = {}

@@ -228,6 +228,26 @@ def canonical(request: Request) -> SpeltOut:
     return scenario
 
 
+def check_storable(request: Request) -> None:
+    """Check that a scenario names no class of Python, since a store cannot see whether the class has changed.
+
+    Raises:
+        InputError: If it does.
+
+    """
+    registered = set(_native.registered())
+    if not registered:
+        return
+    for flow in canonical(request)["flow"]:
+        for kind, key in (("congestion control", "congestion"), ("scheduler", "scheduler")):
+            if (kind, flow.get(key)) in registered:
+                raise InputError(
+                    f'flow "{flow["name"]}": {kind} "{flow[key]}" is a class of Python, whose changes the store of a '
+                    "study cannot see; use run_all or compare",
+                    request.file,
+                )
+
+
 def schema() -> dict[str, Any]:
     """JSON schema of scenario files, for editors."""
     found: dict[str, Any] = json.loads(_native.schema())

@@ -28,7 +28,7 @@ class _Undo:
 
 @dataclass
 class _State:
-    """State of a path beside its window and threshold."""
+    """State of a path, apart from window and threshold."""
 
     srtt_s: float | None = None
     partial: int = 0
@@ -50,7 +50,7 @@ class Controller(ABC):
     per_window: ClassVar[bool] = True
     """True if the window grows once per full window of acknowledged data; false if with each acknowledgement."""
     own_count: ClassVar[bool] = False
-    """With `whole_packets`: true if the control has a counter of its own, which a loss does not reset, as in Linux."""
+    """With `whole_packets`: true if the control has a separate counter, which a loss does not reset, as in Linux."""
 
     def __init__(self) -> None:
         self.paths: list[Path] = []

@@ -219,7 +219,7 @@ class Congestion(_Environment):
     """`anabranch/Congestion-v0`: the action doubles (1) to halves (−1) the window of each path.
 
     The reward is the goodput of the step in units of 100 Mbit/s, less a tenth of the mean queueing delay in units of
-    the smallest round-trip time so far, less the retransmissions in units of 100 packets.
+    the smallest measured round-trip time, less the retransmissions in units of 100 packets.
     """
 
     key = "congestion"

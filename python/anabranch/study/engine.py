@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
-from anabranch._core.simulator import Request, validate
+from anabranch._core.simulator import Request, check_storable, validate
 from anabranch.documents import without_scenario
 from anabranch.errors import InputError
 from anabranch.logs import logger
@@ -186,7 +186,9 @@ def _check(plan: Plan) -> None:
         for point in study.slice(plan.effort, experiment, experiment.over):
             found = True
             try:
-                plan.check(request_of(study, Run(point, 1, 0)))
+                request = request_of(study, Run(point, 1, 0))
+                plan.check(request)
+                check_storable(request)
             except InputError as error:
                 raise placed(error, study, plan.effort, point, FILE) from None
     if not found:

@@ -108,9 +108,10 @@ impl Class {
                 methods.push((*handler, PyString::intern(py, method).unbind()));
             }
         }
-        let doc = class.getattr("__doc__")?.extract::<Option<String>>()?.unwrap_or_default();
+        let doc = class.getattr("__doc__")?.extract::<String>().unwrap_or_default();
         let summary = doc.trim().lines().next().unwrap_or_default().trim().trim_end_matches('.').to_owned();
-        let flag = class.getattr_opt(flag)?.map_or(Ok(false), |value| value.extract())?;
+        let set = class.getattr_opt(flag)?.map_or(Ok(false), |value| value.extract());
+        let flag = set.map_err(|_| mistake(format!("class {qualified}: {flag} must be True or False")))?;
         Ok(Self {
             kind,
             name: leak(name.to_owned()),
