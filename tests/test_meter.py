@@ -17,7 +17,8 @@ import pytest
 
 from anabranch.cli.meter import _plan
 from anabranch.errors import InputError
-from anabranch.meter.plan import specified, usual
+from anabranch.meter.flows import specified
+from anabranch.meter.plan import usual
 from command import anabranch
 from machine import missing
 
@@ -196,9 +197,8 @@ def refusal(spec: str, says: str) -> object:
         refusal("tcp:const0:const0", "neither end sends data"),
         refusal("tcp:fast:const1400", "is not a distribution"),
         refusal("tcp:uniform1,2:const1400", "a rate must be constN or expN"),
-        refusal("tcp:const0:pareto1", "is not a size"),
-        refusal("tcp:const0:const1400:const1:const1400", "the two directions have different workloads"),
-        refusal("tcp:const0:const1400:onoff=1", 'unknown option "onoff"'),
+        refusal("tcp:const0:pareto1", "is not a distribution"),
+        refusal("sctp:const0:const1400:const1:const1400", "the two directions have different workloads"),
     ],
 )
 def test_invalid_specifications_are_refused(spec: str, says: str) -> None:

@@ -1,7 +1,7 @@
 """The native module: the simulator behind a handful of functions that take and return plain values."""
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 class InputError(ValueError):
@@ -286,7 +286,15 @@ class Association:
     def close(self) -> None: ...
 
 def meter_port() -> int: ...
-def meter_run(host: str, port: int, plan: str, callback: Callable[[str], None], local: str | None = None) -> str: ...
+def meter_run(
+    host: str,
+    port: int,
+    plan: str,
+    callback: Callable[[str], None],
+    local: Sequence[str] = (),
+    first_port: int | None = None,
+    ipv6: bool | None = None,
+) -> str: ...
 def read_captures(files: builtins.list[str], progress_callback: Callable[[float], None] | None = None) -> str: ...
 def validate(toml_text: str, file_name: str, overrides: builtins.list[str]) -> None: ...
 def canonical(toml_text: str, file_name: str, overrides: builtins.list[str]) -> str: ...

@@ -1,7 +1,7 @@
 //! Tests between two meters over loopback, and misbehaving peers.
 #![cfg(target_os = "linux")]
 
-use anabranch_net::meter::remote::{Document, Failure, Plan, Server, run};
+use anabranch_net::meter::remote::{Document, Event, Failure, FlowOptions, Plan, Server, Source, run};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -18,18 +18,16 @@ fn plan(duration: &str, flows: &[&str]) -> Plan {
     let flows = flows.iter().map(|flow| format!("[[flow]]\n{flow}\n"));
     Plan {
         scenario: flows.fold(head, |text, flow| text + &flow),
-        congestion: None,
-        buffer: None,
-        nagle: false,
         interval_s: 0.25,
         keep_delays: true,
+        ..Plan::default()
     }
 }
 
 const FORWARD: &str = "from = \"client\"\nto = \"server\"\nprotocol = \"tcp\"\n";
 
 fn tested(server: &Server, plan: Plan) -> Result<Document, Failure> {
-    run(("127.0.0.1", server.address().port()), None, plan, &mut |_| true)
+    run(("127.0.0.1", server.address().port()), &Source::default(), plan, &mut |_| true)
 }
 
 #[test]
@@ -55,7 +53,8 @@ fn test_uses_the_requested_source_address() {
     let server = server();
     let short = || plan("500 ms", &[&format!("{FORWARD}workload = {{ kind = \"saturated\" }}")]);
     let from = |address: [u8; 4]| {
-        run(("127.0.0.1", server.address().port()), Some(IpAddr::from(address)), short(), &mut |_| true)
+        let source = Source { addresses: vec![IpAddr::from(address)], ..Source::default() };
+        run(("127.0.0.1", server.address().port()), &source, short(), &mut |_| true)
     };
     let document = from([127, 0, 0, 9]).unwrap();
     let locals: Vec<&str> = document.flows[0].subflows.iter().map(|subflow| &*subflow.local).collect();
@@ -168,13 +167,18 @@ fn second_client_is_refused_disconnect_ends_test() {
     let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
     let mut refused = None;
     let mut looked = false;
-    let first = run(("127.0.0.1", server.address().port()), None, plan("1 s", &[&saturated]), &mut |_| {
-        if !looked {
-            looked = true;
-            refused = tested(&server, plan("1 s", &[&saturated])).err();
-        }
-        true
-    });
+    let first = run(
+        ("127.0.0.1", server.address().port()),
+        &Source::default(),
+        plan("1 s", &[&saturated]),
+        &mut |_| {
+            if !looked {
+                looked = true;
+                refused = tested(&server, plan("1 s", &[&saturated])).err();
+            }
+            true
+        },
+    );
     assert!(first.is_ok());
     assert!(matches!(&refused, Some(Failure::Peer(reason)) if reason.contains("busy")), "{refused:?}");
     // A client that disconnects during its test.
@@ -205,7 +209,7 @@ fn second_client_is_refused_disconnect_ends_test() {
             }
         }
     });
-    let cut = run(("127.0.0.1", port), None, plan("30 s", &[&saturated]), &mut |_| true);
+    let cut = run(("127.0.0.1", port), &Source::default(), plan("30 s", &[&saturated]), &mut |_| true);
     relay.join().expect("the relay ends");
     assert!(
         matches!(&cut, Err(Failure::Peer(reason)) if reason.contains("closed the connection")),
@@ -224,7 +228,8 @@ fn client_errors_are_one_sentence() {
         listener.local_addr().expect("the listener is bound").port()
     };
     let reason = |failure: Result<Document, Failure>| failure.expect_err("the test fails").to_string();
-    let refused = reason(run(("127.0.0.1", nobody), None, plan("1 s", &[&saturated]), &mut |_| true));
+    let refused =
+        reason(run(("127.0.0.1", nobody), &Source::default(), plan("1 s", &[&saturated]), &mut |_| true));
     assert!(refused.contains("there is no meter server at"), "{refused}");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("the listener is bound").port();
@@ -233,11 +238,13 @@ fn client_errors_are_one_sentence() {
         stream.read_exact(&mut [0; 20]).expect("a greeting");
         stream.write_all(b"220 mail.example ESMTP\r\n").expect("the client reads");
     });
-    let mail = reason(run(("127.0.0.1", port), None, plan("1 s", &[&saturated]), &mut |_| true));
+    let mail =
+        reason(run(("127.0.0.1", port), &Source::default(), plan("1 s", &[&saturated]), &mut |_| true));
     other.join().expect("the other server ends");
     assert!(mail.contains("does not answer like a meter"), "{mail}");
     let server = server();
-    let control = Plan { congestion: Some("nosuch".to_owned()), ..plan("1 s", &[&saturated]) };
+    let options = vec![FlowOptions { congestion: Some("nosuch".to_owned()), ..FlowOptions::default() }];
+    let control = Plan { options, ..plan("1 s", &[&saturated]) };
     assert!(reason(tested(&server, control)).contains("the congestion control nosuch"));
     let unknown = plan("1 s", &[&format!("{FORWARD}workload = {{ kind = \"satrated\" }}")]);
     assert!(matches!(tested(&server, unknown), Err(Failure::Plan(_))));
@@ -247,4 +254,46 @@ fn client_errors_are_one_sentence() {
         Ok(document) => assert!(document.flows[0].ways[0].read.bytes > 0),
         Err(failure) => assert!(failure.to_string().contains("modprobe sctp"), "{failure}"),
     }
+}
+
+#[test]
+fn clients_of_single_port_wait_their_turn() {
+    let server = server();
+    let single = || {
+        let saturated = format!("{FORWARD}workload = {{ kind = \"saturated\" }}");
+        Plan { single_port: true, ..plan("500 ms", &[&saturated]) }
+    };
+    let port = server.address().port();
+    let (waited, begun) = (std::sync::Mutex::new(Vec::new()), std::sync::Mutex::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let tested = run(("127.0.0.1", port), &Source::default(), single(), &mut |event| {
+                    match event {
+                        Some(Event::Waiting(ahead)) => waited.lock().expect("no panic").push(ahead),
+                        Some(Event::Start(ends)) => {
+                            *begun.lock().expect("no panic") += 1;
+                            assert!(ends[0][1].ends_with(&format!(":{port}")), "{ends:?}");
+                        }
+                        _ => {}
+                    }
+                    true
+                });
+                assert!(tested.expect("the test runs").flows[0].ways[0].read.bytes > 0);
+            });
+        }
+    });
+    let waited = waited.into_inner().expect("no panic");
+    assert_eq!(begun.into_inner().expect("no panic"), 3);
+    assert!(waited.contains(&1) && waited.iter().all(|ahead| [1, 2].contains(ahead)), "{waited:?}");
+}
+
+#[test]
+fn flow_of_no_test_is_refused() {
+    let server = server();
+    let mut stray = TcpStream::connect(server.address()).expect("the server listens");
+    stray.write_all(b"ab-m\0\0\0\0\x07\0\0\0\0\0\0\0").expect("the server reads");
+    assert_eq!(stray.read(&mut [0; 1]).expect("the server closes"), 0);
+    let news = server.poll(Duration::from_secs(5)).expect("an event");
+    assert!(news.text.contains("a connection that belongs to no test"), "{}", news.text);
 }

@@ -1,7 +1,7 @@
 //! Hostile clients of a meter server: each is refused or ends, and the next test runs.
 #![cfg(target_os = "linux")]
 
-use anabranch_net::meter::remote::{Plan, Server, run};
+use anabranch_net::meter::remote::{Plan, Server, Source, run};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,19 +23,13 @@ fn scenario(duration: &str) -> String {
 }
 
 fn plan(duration: &str) -> Plan {
-    Plan {
-        scenario: scenario(duration),
-        congestion: None,
-        buffer: None,
-        nagle: false,
-        interval_s: 0.1,
-        keep_delays: false,
-    }
+    Plan { scenario: scenario(duration), interval_s: 0.1, ..Plan::default() }
 }
 
 /// Fails unless an ordinary test succeeds.
 fn check_service(server: &Server) {
-    let tested = run(("127.0.0.1", server.address().port()), None, plan("0.2 s"), &mut |_| true);
+    let tested =
+        run(("127.0.0.1", server.address().port()), &Source::default(), plan("0.2 s"), &mut |_| true);
     tested.expect("the server serves the next client");
 }
 
@@ -64,7 +58,7 @@ impl Client {
 
     fn send_hello(&mut self) {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has one");
-        self.send(&json!({ "hello": { "protocol": 2, "version": "0", "boot": boot.trim() } }));
+        self.send(&json!({ "hello": { "protocol": 3, "version": "0", "boot": boot.trim() } }));
         assert!(self.receive()["hello"].is_object());
     }
 
@@ -97,7 +91,7 @@ fn boot_is_sent_to_clients_that_know_it() {
         [("", ""), ("0f0e0d0c-0000-0000-0000-000000000000", ""), (boot.trim(), boot.trim())]
     {
         let mut client = Client::connect(&server);
-        client.send(&json!({ "hello": { "protocol": 2, "version": "0", "boot": shown } }));
+        client.send(&json!({ "hello": { "protocol": 3, "version": "0", "boot": shown } }));
         assert_eq!(client.receive()["hello"]["boot"], expected);
     }
 }

@@ -1,7 +1,7 @@
 //! The meter between machines from Python.
 
 use crate::errors;
-use anabranch_net::meter::remote::{Failure, Interval, PORT, Plan, Server, run};
+use anabranch_net::meter::remote::{Event, Failure, PORT, Plan, Server, Source, run};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
@@ -56,9 +56,10 @@ fn socket_address(address: &str, port: u16) -> Option<SocketAddr> {
 }
 
 /// Runs a plan, in JSON, with the meter server at a host and port; returns the result as JSON. `callback` is
-/// called with each interval as JSON. All connections use the source address `local`, if given.
+/// called with each event as JSON. Connections use the source addresses `local`, the ports from `first_port` on, and only
+/// IPv6 or only IPv4, if given.
 #[pyfunction]
-#[pyo3(signature = (host, port, plan, callback, local = None))]
+#[pyo3(signature = (host, port, plan, callback, local = Vec::new(), first_port = None, ipv6 = None))]
 #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
 pub(crate) fn meter_run(
     py: Python<'_>,
@@ -66,23 +67,24 @@ pub(crate) fn meter_run(
     port: u16,
     plan: &str,
     callback: &Bound<'_, PyAny>,
-    local: Option<&str>,
+    local: Vec<String>,
+    first_port: Option<u16>,
+    ipv6: Option<bool>,
 ) -> PyResult<String> {
-    let local = local
-        .map(|address| {
-            address.parse().map_err(|_| {
-                errors::input_error_at(format!("{address} is not an IPv4 or IPv6 address"), None, None)
-            })
-        })
-        .transpose()?;
+    let parse = |address: String| {
+        let refused =
+            |_| errors::input_error_at(format!("{address} is not an IPv4 or IPv6 address"), None, None);
+        address.parse().map_err(refused)
+    };
+    let addresses = local.into_iter().map(parse).collect::<PyResult<_>>()?;
+    let source = Source { addresses, first_port, ipv6 };
     let plan: Plan = serde_json::from_str(plan)
         .map_err(|error| PyRuntimeError::new_err(format!("the plan cannot be read: {error}")))?;
     let callback = callback.clone().unbind();
     let mut failed = None;
     let document = py.detach(|| {
-        run((host, port), local, plan, &mut |interval| match Python::attach(|py| {
-            report(py, &callback, interval)
-        }) {
+        run((host, port), &source, plan, &mut |event| match Python::attach(|py| report(py, &callback, event))
+        {
             Ok(()) => true,
             Err(error) => {
                 failed.get_or_insert(error);
@@ -100,11 +102,10 @@ pub(crate) fn meter_run(
     serde_json::to_string(&document).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Lets Python handle signals, and reports an interval.
-fn report(py: Python<'_>, callback: &Py<PyAny>, interval: Option<Interval>) -> PyResult<()> {
+/// Lets Python handle signals, and reports an event.
+fn report(py: Python<'_>, callback: &Py<PyAny>, event: Option<Event>) -> PyResult<()> {
     py.check_signals()?;
-    let Some(interval) = interval else { return Ok(()) };
-    let text =
-        serde_json::to_string(&interval).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+    let Some(event) = event else { return Ok(()) };
+    let text = serde_json::to_string(&event).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
     callback.call1(py, (text,)).map(drop)
 }

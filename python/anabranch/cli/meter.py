@@ -6,13 +6,17 @@ import json
 import math
 import platform
 import sys
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from anabranch._core.simulator import translated
 from anabranch.errors import InputError, RunFailed
 from anabranch.printable import printable
+
+if TYPE_CHECKING:
+    from anabranch.meter.plan import FlowPlan
 
 
 class _Amount(click.ParamType[Any]):
@@ -58,6 +62,7 @@ def _protocol(context: click.Context, parameter: click.Parameter, chosen: bool) 
     return chosen
 
 
+_MAX_BYTE = 255
 _DURATION_S = 10.0
 _LONGEST_S = 7 * 24 * 3600.0
 """The longest test, a week."""
@@ -77,6 +82,24 @@ class Seconds(click.FloatRange):
         return seconds
 
 
+class TypeOfService(click.ParamType[Any]):
+    """A byte as a decimal, hexadecimal (0x) or octal (0) number, as in iperf3."""
+
+    name = "byte"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the number; rejects anything else."""
+        text = str(value).lower()
+        is_octal = len(text) > 1 and text.isdigit() and text.startswith("0")
+        try:
+            byte = int(text, 8 if is_octal else 0)
+        except ValueError:
+            byte = -1
+        if not 0 <= byte <= _MAX_BYTE:
+            self.fail(f"{value} is not a byte; write a number from 0 to 255 or 0x0 to 0xff", param, ctx)
+        return byte
+
+
 @click.group(short_help="Measure throughput and delay between machines")
 def meter() -> None:
     """Measure between two machines: one runs `meter serve`, the other one `meter run`."""
@@ -94,7 +117,8 @@ def meter() -> None:
 def serve(bind: str, port: int | None, one_off: bool) -> None:
     """Wait for tests, one at a time, until Ctrl-C.
 
-    Flows use any free ports of the address to which the client connected.
+    Flows use any free ports of the address to which the client connected, or the control port if the client has
+    --single-port.
     """
     from anabranch import _native
 
@@ -156,12 +180,26 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.option(
     "--flow", "flows", metavar="SPEC", multiple=True,
     help="A flow as NetPerfMeter specifies it, tcp:const0:const1400:const0:const0:description=T1: messages a second "
-    "and their sizes, forward and back. May be repeated; replaces the options for the workload.",
+    "and their sizes, forward and back, then options. May be repeated; replaces the options for the workload.",
 )  # fmt: skip
+@click.option("-4", "--ipv4", "version", flag_value="4", help="Use IPv4 only.")
+@click.option("-6", "--ipv6", "version", flag_value="6", help="Use IPv6 only.")
+@click.option(
+    "-B", "--bind", "sources", metavar="ADDRESS[,ADDRESS]", help="Connect from this address of each IP version."
+)
+@click.option(
+    "--cport", type=click.IntRange(1, 65535), help="Connect the first flow from this port, the next from the next."
+)
+@click.option("-M", "--set-mss", "mss", type=click.IntRange(88, 32767), help="Set the maximum segment size, bytes.")
+@click.option(
+    "-S", "--tos", type=TypeOfService(), help="Set the type of service or traffic class, 0 to 255 or 0x0 to 0xff."
+)
+@click.option("--single-port", is_flag=True, help="Connect flows to the control port; wait for the tests of others.")
+@click.option("--json-stream", is_flag=True, help="Print start, intervals and end as one JSON object a line.")
 @click.option(
     "--omnet", metavar="PREFIX", help="Write PREFIX.sca and PREFIX.vec for OMNeT++, with every message's delay."
 )
-def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options: Any) -> None:
+def run(host: str, port: int | None, as_json: bool, json_stream: bool, omnet: str | None, **options: Any) -> None:
     """Test with the meter that serves at HOST.
 
     The usual options are those of iperf3. A test runs flows of a scenario between the two ends. Every message
@@ -170,39 +208,37 @@ def run(host: str, port: int | None, as_json: bool, omnet: str | None, **options
     """
     from anabranch import _native
     from anabranch.meter import omnet as files
-    from anabranch.meter.lines import HEADING, interval_lines, summary_lines
+    from anabranch.meter.output import Lines, Objects, Quiet
 
+    if as_json and json_stream:
+        raise InputError("--json and --json-stream exclude each other; omit one of them")
+    sources = options.pop("sources")
+    local = [] if sources is None else [address.strip() for address in sources.split(",")]
+    if "" in local:
+        raise InputError(f'--bind "{sources}" has an empty address; write for example 192.0.2.1,2001:db8::1')
+    source = {
+        "local": local,
+        "first_port": options.pop("cport"),
+        "ipv6": {None: None, "4": False, "6": True}[options.pop("version")],
+    }
     protocol = click.get_current_context().meta.get("protocol")
     plan = _plan(keep_delays=omnet is not None, protocol=protocol, **options)
-    names = [flow.name for flow in plan.flows]
-    before: dict[str, int] = {}
-    headed = as_json
-
-    def look(text: str) -> None:
-        nonlocal headed
-        if not headed:
-            click.echo(HEADING)
-            headed = True
-        if not as_json:
-            for line in interval_lines(names, json.loads(text), before):
-                click.echo(printable(line))
-            sys.stdout.flush()
-
+    output = Quiet() if as_json else Objects(plan) if json_stream else Lines(plan.names, options["size"])
+    port = _native.meter_port() if port is None else port
     try:
-        text = _native.meter_run(host, _native.meter_port() if port is None else port, plan.json(), look)
-    except _native.InputError as error:
-        raise translated(error) from None
-    except OSError as error:
-        raise RunFailed(str(error)) from None
+        try:
+            text = _native.meter_run(host, port, plan.json(), lambda event: output.event(json.loads(event)), **source)
+        except _native.InputError as error:
+            raise translated(error) from None
+        except OSError as error:
+            raise RunFailed(str(error)) from None
+    except (InputError, RunFailed) as error:
+        output.failed(str(error))
+        raise
     document = json.loads(text)
     if omnet is not None:
         files.write(omnet, document)
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-    else:
-        click.echo()
-        for line in summary_lines(document, options["size"]):
-            click.echo(printable(line))
+    output.ended(document)
 
 
 def _plan(
@@ -223,9 +259,13 @@ def _plan(
     workload: str | None,
     flows: tuple[str, ...],
     keep_delays: bool,
+    mss: int | None = None,
+    tos: int | None = None,
+    single_port: bool = False,
 ) -> Any:
     """Makes a test from the options."""
-    from anabranch.meter.plan import FlowPlan, TestPlan, specified, usual
+    from anabranch.meter.flows import specified
+    from anabranch.meter.plan import FlowPlan, TestPlan, usual
 
     if reverse and bidir:
         raise InputError("--reverse and --bidir exclude each other; omit one of them")
@@ -238,7 +278,7 @@ def _plan(
     if flows:
         if workload is not None or protocol is not None:
             raise InputError("--flow includes protocol and workload; omit --workload and the option of the protocol")
-        wanted = [specified(spec, number) for number, spec in enumerate(flows, 1)]
+        wanted = [flow for number, spec in enumerate(flows, 1) for flow in specified(spec, number)]
     else:
         text = workload or usual(
             chosen, rate=bitrate, length=None if length is None else int(length),
@@ -249,9 +289,24 @@ def _plan(
             FlowPlan(f"{chosen}-{number}" if parallel > 1 else chosen, chosen, text, direction)
             for number in range(1, parallel + 1)
         ]
-    return TestPlan(
-        wanted, seconds, omit, interval, congestion, None if window is None else int(window), nagle, keep_delays
-    )
+    buffer = None if window is None else int(window)
+    common = {
+        "congestion": congestion, "mss": mss, "type_of_service": tos, "nagle": nagle or None,
+        "send_buffer": buffer, "receive_buffer": buffer,
+    }  # fmt: skip
+    wanted = [_with_common(flow, common, mixed=bool(flows)) for flow in wanted]
+    return TestPlan(wanted, seconds, omit, interval, keep_delays, single_port)
+
+
+def _with_common(flow: FlowPlan, common: dict[str, Any], *, mixed: bool) -> FlowPlan:
+    """Add the options of all flows, unless the flow has its own; of `mixed` flows, those of TCP only to flows of it."""
+    is_stream = flow.protocol in {"tcp", "mptcp"}
+    added = {
+        key: value
+        for key, value in common.items()
+        if value is not None and (is_stream or not mixed or key not in {"congestion", "mss", "nagle"})
+    }
+    return replace(flow, options={**added, **flow.options})
 
 
 def _check_amounts(length: float | None, window: float | None) -> None:

@@ -60,13 +60,22 @@ def summary_lines(document: Mapping[str, Any], size: float | None = None) -> Ite
             times = flow["response_time_s"]
             responses = f"; response time mean {time(times['mean'])}, 99 % {time(times['p99'])}" if times else ""
             yield f"{flow['name']}: {flow['answers']:,} answers{responses}"
+        yield from _abort_lines(flow)
     ways = [way for flow in document["flows"] for way in flow["ways"]]
     if len(ways) > 1:
         yield f"sum {rate(total)}"
+    seconds = document["processor_s"]
+    yield f"processor time: client {time(seconds[0])}, server {time(seconds[1])}"
     if size is not None and any(way["read"]["bytes"] < int(size) for way in ways):
         yield f"The test ended before all {int(size):,} B arrived."
     if not document["one_clock"]:
         yield "Client and server are on machines with different clocks: delays of messages are unknown."
+
+
+def _abort_lines(flow: Mapping[str, Any]) -> Iterator[str]:
+    for end, reason in zip(("client", "server"), flow["aborted"], strict=True):
+        if reason is not None:
+            yield f"{flow['name']} ended early at the {end}: {reason}"
 
 
 def rate(bps: float) -> str:

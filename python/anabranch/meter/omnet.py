@@ -53,7 +53,8 @@ def _scalars(run: str, document: Mapping[str, Any]) -> Iterator[str]:
 def _values(document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     """Module, name and value of each scalar."""
     total: dict[str, float] = {}
-    for number, flow in enumerate(document["flows"]):
+    for flow in document["flows"]:
+        number = flow["id"]
         for way in flow["ways"]:
             writes, reads = (f"netPerfMeter.{end}.flow[{number}]" for end in _ENDS[way["direction"]])
             seconds = max(way["measured_s"], 1e-9)
@@ -97,7 +98,8 @@ def _series(document: Mapping[str, Any]) -> Iterator[tuple[str, str, list[tuple[
             for place, (end, count) in enumerate(zip(ends, counts, strict=True))
         ]
 
-    for number, flow in enumerate(document["flows"]):
+    for flow in document["flows"]:
+        number = flow["id"]
         for way in flow["ways"]:
             writes, reads = (f"netPerfMeter.{end}.flow[{number}]" for end in _ENDS[way["direction"]])
             yield writes, "Transmitted Bit Rate", rates(way["written"]["intervals"])

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from anabranch.errors import InputError
-
-PROTOCOLS = ("tcp", "mptcp", "udp", "sctp")
 
 _HEAD = """title = "meter"
 duration = "{seconds} s"
@@ -23,9 +21,9 @@ from = "{writes}"
 to = "{reads}"
 protocol = "{protocol}"
 direction = "{direction}"
+start = "{start} s"
 workload = {workload}
 """
-_DISTRIBUTION = re.compile(r"(const|exp|uniform|pareto)([0-9.,]*)")
 _DATAGRAM = 1448
 """Payload in bytes that fits an Ethernet packet with IPv6, with a margin."""
 
@@ -40,6 +38,19 @@ class FlowPlan:
     """Workload of a scenario, as TOML."""
     direction: str = "forward"
     """`forward`: the client writes; `reverse`: the server writes; `both`: both write."""
+    start_s: float = 0.0
+    options: dict[str, Any] = field(default_factory=dict)
+    """Options of its connection and traffic, with the names of `FlowOptions` of the native module."""
+
+    @property
+    def label(self) -> str:
+        """Name in the results."""
+        return str(self.options.get("description", self.name))
+
+    @property
+    def shares_connection(self) -> bool:
+        """Whether it is the other direction of the flow before it."""
+        return bool(self.options.get("shares_connection"))
 
     def toml(self) -> str:
         """The flow as a table of a scenario."""
@@ -48,7 +59,7 @@ class FlowPlan:
         writes, reads = ("server", "client") if swapped else ("client", "server")
         return _FLOW.format(
             name=json.dumps(self.name), writes=writes, reads=reads, protocol=self.protocol,
-            direction="forward" if swapped else self.direction, workload=self.workload,
+            direction="forward" if swapped else self.direction, workload=self.workload, start=f"{self.start_s:.9f}",
         )  # fmt: skip
 
 
@@ -63,10 +74,13 @@ class TestPlan:
     omit: float = 0.0
     """Additional seconds at the start that are not measured."""
     interval: float = 1.0
-    congestion: str | None = None
-    buffer: int | None = None
-    nagle: bool = False
     keep_delays: bool = False
+    single_port: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the flows in the result."""
+        return [flow.label for flow in self.flows if not flow.shares_connection]
 
     def json(self) -> str:
         """The test as JSON for the native module."""
@@ -74,11 +88,10 @@ class TestPlan:
         return json.dumps(
             {
                 "scenario": head + "".join(flow.toml() for flow in self.flows),
-                "congestion": self.congestion,
-                "buffer": self.buffer,
-                "nagle": self.nagle,
                 "interval_s": self.interval,
                 "keep_delays": self.keep_delays,
+                "single_port": self.single_port,
+                "options": [flow.options for flow in self.flows],
             }
         )
 
@@ -108,85 +121,3 @@ def usual(protocol: str, *, rate: float | None, length: int | None, size: int | 
         message = message or ', message = "128 KiB"'
         return f'{{ kind = "rate", rate = "{rate:.0f} bit/s"{message} }}'
     return f'{{ kind = "saturated"{message} }}'
-
-
-def specified(spec: str, number: int) -> FlowPlan:
-    """Parse a flow in NetPerfMeter's notation, prefixed with the protocol.
-
-    An example is `tcp:const0:const1400:const0:const0:description=T1`. The format is PROTOCOL:RATE:SIZE for the client's
-    messages and :RATE:SIZE for the server's. RATE is constN or expN in messages per second; const0 is as fast as
-    possible. SIZE is constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX in bytes; const0 sends no data.
-
-    Args:
-        spec: The specification.
-        number: Number of the flow, for its default name.
-
-    Raises:
-        InputError: If the specification is not valid.
-
-    """
-    protocol, *parts = spec.split(":")
-    if protocol not in PROTOCOLS:
-        raise InputError(f'--flow {spec}: unknown protocol "{protocol}"; use one of {", ".join(PROTOCOLS)}')
-    values = [part for part in parts if "=" not in part]
-    options = dict(part.split("=", 1) for part in parts if "=" in part)
-    unknown = options.keys() - {"description"}
-    if unknown:
-        raise InputError(f'--flow {spec}: unknown option "{min(unknown)}"; the only option is "description"')
-    match values:
-        case [rate, size]:
-            forward, back = _workload(spec, rate, size), None
-        case [rate, size, back_rate, back_size]:
-            forward, back = _workload(spec, rate, size), _workload(spec, back_rate, back_size)
-        case _:
-            raise InputError(f"--flow {spec}: write PROTOCOL:RATE:SIZE, and :RATE:SIZE for the server's messages")
-    name = options.get("description") or f"{protocol}-{number}"
-    if forward is not None and back is not None and forward != back:
-        raise InputError(f"--flow {spec}: the two directions have different workloads; give one flow per direction")
-    direction = "both" if forward is not None and back is not None else "forward" if forward is not None else "reverse"
-    workload = forward or back
-    if workload is None:
-        raise InputError(f"--flow {spec}: neither end sends data; give a size other than const0")
-    return FlowPlan(name, protocol, workload, direction)
-
-
-def _workload(spec: str, rate: str, size: str) -> str | None:
-    """Workload of one end; `None` if it sends no data."""
-    kind, (messages, *more) = _distribution(spec, rate)
-    message = _message(spec, size)
-    if message is None:
-        return None
-    if kind not in {"const", "exp"} or more:
-        raise InputError(f"--flow {spec}: a rate must be constN or expN, in messages per second")
-    if messages == 0:
-        return f'{{ kind = "saturated", message = {message} }}'
-    distribution = "exponential" if kind == "exp" else "constant"
-    interval = f"{1e9 / messages:.0f} ns"
-    return f'{{ kind = "messages", message = {message}, interval = "{interval}", distribution = "{distribution}" }}'
-
-
-def _message(spec: str, size: str) -> str | None:
-    kind, values = _distribution(spec, size)
-    whole = [f'"{round(value)} B"' for value in values]
-    match (kind, whole):
-        case ("const", [only]):
-            return only if values[0] else None
-        case ("exp", [mean]):
-            return f"{{ exponential = {mean} }}"
-        case ("uniform", [low, high]):
-            return f"{{ uniform = [{low}, {high}] }}"
-        case ("pareto", [low, _, high]):
-            return f"{{ pareto = {{ min = {low}, shape = {values[1]:g}, max = {high} }} }}"
-    raise InputError(
-        f'--flow {spec}: "{size}" is not a size; write constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE,MAX'
-    )
-
-
-def _distribution(spec: str, text: str) -> tuple[str, list[float]]:
-    match = _DISTRIBUTION.fullmatch(text)
-    try:
-        if match is None:
-            raise ValueError
-        return match[1], [float(value) for value in match[2].split(",")]
-    except ValueError:
-        raise InputError(f'--flow {spec}: "{text}" is not a distribution; write for example const1400') from None

@@ -33,7 +33,7 @@ def throughput(pair: Pair, port: int, seconds: float) -> tuple[Rates | None, str
         flow = FlowPlan("tcp", "tcp", '{ kind = "saturated" }', direction)
         plan = TestPlan([flow], seconds, _OMITTED_S, interval=seconds + _OMITTED_S)
         try:
-            text = _native.meter_run(pair.remote, port, plan.json(), lambda _: None, local=pair.local)
+            text = _native.meter_run(pair.remote, port, plan.json(), lambda _: None, local=[pair.local])
         except _native.InputError as error:
             raise translated(error) from None
         except OSError as error:

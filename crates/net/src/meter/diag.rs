@@ -1,6 +1,6 @@
 //! The kernel's state of TCP connections and Multipath TCP subflows, from `sock_diag(7)`.
 
-use crate::netlink::{Lists, attributes};
+use crate::netlink::{Lists, attributes, word};
 use anabranch_netem::{IpVersion, IpVersions};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::net::{AddressFamily, netlink};
@@ -16,6 +16,9 @@ const MESSAGE_BYTES: usize = 72;
 /// The attribute with `struct tcp_info` or `struct mptcp_info`, and the bit that requests it.
 const INFO: u16 = 2;
 const INFO_BIT: u8 = 1 << (INFO - 1);
+/// The nested attributes with the token of the connection at this end: `INET_DIAG_ULP_INFO`, `INET_ULP_INFO_MPTCP` and
+/// `MPTCP_SUBFLOW_ATTR_TOKEN_LOC`.
+const TOKEN: [u16; 3] = [19, 3, 2];
 /// The attribute of a request for a protocol without an 8-bit number (`INET_DIAG_REQ_PROTOCOL`).
 const REQUEST_PROTOCOL: u16 = 3;
 const TCP: u8 = 6;
@@ -36,6 +39,8 @@ pub struct Socket {
     pub remote: SocketAddr,
     /// Whether it is established, rather than closing.
     pub established: bool,
+    /// Of a Multipath TCP subflow: the token of its connection at this end, which the kernel shows to an administrator.
+    pub token: Option<u32>,
     /// `struct tcp_info` or `struct mptcp_info`, in this kernel's length.
     info: Vec<u8>,
 }
@@ -272,6 +277,15 @@ fn socket(message: &[u8]) -> Option<Socket> {
         local: end(4, 8),
         remote: end(6, 24),
         established: head[1] == ESTABLISHED,
+        token: nested(rest, &TOKEN).and_then(|token| word(token, 0)),
         info: info.to_vec(),
+    })
+}
+
+/// The value of an attribute in nested ones, whose types may have the flag `NLA_F_NESTED`.
+fn nested<'a>(bytes: &'a [u8], kinds: &[u16]) -> Option<&'a [u8]> {
+    const NESTED: u16 = 1 << 15;
+    kinds.iter().try_fold(bytes, |bytes, wanted| {
+        attributes(bytes).find(|(kind, _)| kind & !NESTED == *wanted).map(|(_, value)| value)
     })
 }

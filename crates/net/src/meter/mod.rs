@@ -16,6 +16,7 @@ mod report;
 mod run;
 mod sampler;
 mod samples;
+mod schedule;
 mod socket;
 mod source;
 mod span;

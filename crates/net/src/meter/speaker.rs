@@ -1,5 +1,6 @@
 //! The application at an end of a flow, shared by its writing and its reading thread.
 
+use super::schedule::Schedule;
 use super::span::{MAX_SLEEP, Span};
 use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::workload::{Application, Client, Step};
@@ -11,6 +12,8 @@ pub struct SharedApplication {
     state: Mutex<State>,
     news: Condvar,
     warmup: Time,
+    /// When it may write; `None` for always. The time of the application stands still otherwise.
+    schedule: Option<Schedule>,
 }
 
 #[derive(Debug)]
@@ -23,7 +26,13 @@ struct State {
 impl SharedApplication {
     /// Runs this application in a run whose measured part begins at `warmup`.
     pub fn new(application: Application, warmup: Time) -> Self {
-        Self { state: Mutex::new(State { application, warming_up: true }), news: Condvar::new(), warmup }
+        let state = Mutex::new(State { application, warming_up: true });
+        Self { state, news: Condvar::new(), warmup, schedule: None }
+    }
+
+    /// Lets it write only at these times; `None` for always.
+    pub fn with_schedule(self, schedule: Option<Schedule>) -> Self {
+        Self { schedule, ..self }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -33,6 +42,17 @@ impl SharedApplication {
 
     /// The application's next step. An ended application closes.
     pub fn poll(&self, now: Time) -> Step {
+        let Some(schedule) = &self.schedule else { return self.step(now) };
+        if !schedule.is_on(now) {
+            return Step::Idle;
+        }
+        match self.step(schedule.active(now)) {
+            Step::Write { len, born } => Step::Write { len, born: schedule.real(born) },
+            step => step,
+        }
+    }
+
+    fn step(&self, now: Time) -> Step {
         let application = &mut self.state().application;
         match application.poll(now) {
             Step::Idle if application.is_closed() => Step::Close,
@@ -66,13 +86,21 @@ impl SharedApplication {
 
     /// The time of the application's next poll.
     pub fn wake(&self) -> Time {
-        self.state().application.wake()
+        self.real(self.state().application.wake())
+    }
+
+    /// A time of the application by the clock of the run.
+    fn real(&self, time: Time) -> Time {
+        self.schedule.as_ref().map_or(time, |schedule| schedule.real(time))
     }
 
     /// Sleeps until it is due, has read data, or for [`MAX_SLEEP`].
     pub fn sleep(&self, span: &Span) {
         let state = self.state();
-        let left = state.application.wake().min(span.until).since(span.now()).min(MAX_SLEEP);
+        let now = span.now();
+        let on = self.schedule.as_ref().map_or(now, |schedule| schedule.next_on(now));
+        let wake = self.real(state.application.wake()).max(on);
+        let left = wake.min(span.until).since(now).min(MAX_SLEEP);
         if left > Duration::ZERO {
             let left = std::time::Duration::from_nanos(left.as_nanos());
             drop(self.news.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner));

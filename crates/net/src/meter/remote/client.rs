@@ -8,14 +8,17 @@ use super::open;
 use super::plan::{Plan, Test};
 use super::result::{Document, EndFlow, EndResult, FORMAT, FlowDocument, Read, Way};
 use super::session::{FlowSocket, Interval, Session, SessionParameters};
+use super::source::{Source, version};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use anabranch_base::time::Time;
 use core::fmt;
-use core::net::IpAddr;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::time::Duration;
+
+/// Interval of reports while the client waits for the tests of others.
+const WAIT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time limit for the server's result.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -38,54 +41,61 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Runs a plan with the meter server at `host` and `port`. `look` is called at the end of every interval, and
-/// frequently in between with `None`; it returns whether to continue. All connections use the source address
-/// `local`, if given.
+/// An event of a test, for its client.
+#[derive(Clone, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// The client waits for this number of other tests.
+    Waiting(usize),
+    /// All flows are connected, and the test begins: local and remote address of each flow.
+    Start(Vec<[String; 2]>),
+    /// An interval has ended.
+    Interval(Interval),
+}
+
+/// Runs a plan with the meter server at `host` and `port`. `look` is called with every event, and frequently in
+/// between with `None`; it returns whether to continue. Connections use the addresses and ports of `source`.
 ///
 /// # Errors
 ///
 /// The reason why the test did not take place or has no result.
 pub fn run(
     (host, port): (&str, u16),
-    local: Option<IpAddr>,
+    source: &Source,
     plan: Plan,
-    look: &mut dyn FnMut(Option<Interval>) -> bool,
+    look: &mut dyn FnMut(Option<Event>) -> bool,
 ) -> Result<Document, Failure> {
     let test = plan.test().map_err(Failure::Plan)?;
-    let (mut control, server) = connect_to_server(host, port, local)?;
+    source.check(host, test.flows.len()).map_err(Failure::Plan)?;
+    let (mut control, server) = connect_to_server(host, port, source)?;
     let one_clock = exchange_hellos(&mut control, &server)?;
     let cookie = cookie()?;
     let sent = |message: Result<(), io::Error>| message.map_err(|error| disconnect_failure(&server, &error));
     let plan = Box::new(plan);
     sent(control.send(&Message::Plan { cookie, plan: plan.clone() }))?;
-    let ports = match receive(&mut control, &server, REPLY_TIMEOUT)? {
+    let ports = match wait_for_turn(&mut control, &server, look)? {
         Message::Ready { ports } if ports.len() == test.flows.len() => ports,
         _ => return Err(unexpected_message(&server)),
     };
     let address = control.peer().map_err(|error| disconnect_failure(&server, &error))?;
-    let mut lines = Vec::with_capacity(ports.len());
-    for (at, (flow, port)) in test.flows.iter().zip(ports).enumerate() {
-        let remote = at_port(address, port);
-        let socket = open::connect(&plan, flow.transport, (local, remote), &greeting(cookie, at as u32))
-            .map_err(|reason| Failure::Peer(format!("flow \"{}\": {reason}", flow.name)))?;
-        let local = open::local(&socket).unwrap_or(remote);
-        lines.push(FlowSocket { socket, listening: None, local, remote, foreign: 0 });
-    }
+    let lines = connect_flows(&test, source, (address, &ports), cookie)?;
     match receive(&mut control, &server, REPLY_TIMEOUT + REPLY_TIMEOUT)? {
         Message::Connected => {}
         _ => return Err(unexpected_message(&server)),
     }
+    let ends = lines.iter().map(|line| [line.local, line.remote].map(|address| address.to_string()));
+    let mut stopped = !look(Some(Event::Start(ends.collect())));
     let clock = Clock::new();
     sent(control.send(&Message::Go { zero_ns: clock.zero_ns() }))?;
     let setting = SessionParameters { side: 0, plan: &plan, test: test.clone(), cookie, one_clock };
     let mut session = Session::new(setting, lines, clock);
-    let (mut left, mut stopped) = (None, false);
+    let mut left = None;
     session.run(test.interval, &mut |interval| {
         // Once the server's flows have ended, no further reports arrive.
         if left.is_none() {
             left = control.try_receive().map_err(|error| disconnect_failure(&server, &error)).transpose();
         }
-        let wanted = look(interval);
+        let wanted = look(interval.map(Event::Interval)) && !stopped;
         stopped |= !wanted;
         // Data of the server may still be in flight, unless there was an error.
         wanted
@@ -121,15 +131,70 @@ pub fn run(
     Ok(combine_results(&test, &plan, own, *other, ended))
 }
 
+/// The server's answer to a plan, after the tests of others. Reports the number of these.
+fn wait_for_turn(
+    control: &mut Control,
+    server: &str,
+    look: &mut dyn FnMut(Option<Event>) -> bool,
+) -> Result<Message, Failure> {
+    let mut silent = Clock::new();
+    loop {
+        match control.receive(WAIT_INTERVAL) {
+            Ok(Message::Waiting { ahead }) => {
+                silent = Clock::new();
+                if !look(Some(Event::Waiting(ahead))) {
+                    return Err(Failure::Peer("the test was interrupted before it began".to_owned()));
+                }
+            }
+            Ok(Message::Refused { reason }) => return Err(refusal(server, &reason)),
+            Ok(message) => return Ok(message),
+            Err(error) if is_timeout(&error) && silent.elapsed() < REPLY_TIMEOUT => {
+                if !look(None) {
+                    return Err(Failure::Peer("the test was interrupted before it began".to_owned()));
+                }
+            }
+            Err(error) => return Err(disconnect_failure(server, &error)),
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock)
+}
+
+/// Connects all flows, one after another.
+fn connect_flows(
+    test: &Test,
+    source: &Source,
+    (address, ports): (std::net::SocketAddr, &[u16]),
+    cookie: u64,
+) -> Result<Vec<FlowSocket>, Failure> {
+    let mut lines = Vec::with_capacity(ports.len());
+    for (at, (flow, &port)) in test.flows.iter().zip(ports).enumerate() {
+        let remote = at_port(address, port);
+        let ends = (source.of_flow(at, remote), remote);
+        let socket = open::connect(&flow.options, flow.transport, ends, &greeting(cookie, at as u32))
+            .map_err(|reason| Failure::Peer(format!("flow \"{}\": {reason}", flow.name)))?;
+        let local = open::local(&socket).unwrap_or(remote);
+        lines.push(FlowSocket { socket, listening: None, local, remote, foreign: 0 });
+    }
+    Ok(lines)
+}
+
 /// Connects to a server.
-fn connect_to_server(host: &str, port: u16, local: Option<IpAddr>) -> Result<(Control, String), Failure> {
+fn connect_to_server(host: &str, port: u16, source: &Source) -> Result<(Control, String), Failure> {
     let server = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
     let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|error| Failure::Peer(format!("cannot resolve {host}: {error}")))?;
     let mut reason = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let addresses: Vec<_> = addresses.filter(|&address| source.suits(address)).collect();
+    if addresses.is_empty() {
+        let wanted = source.ipv6.map_or("the version of the source address", version);
+        return Err(Failure::Peer(format!("{host} has no address of {wanted}")));
+    }
     for address in addresses {
-        match open::control(address, local) {
+        match open::control(address, source.of_control(address)) {
             Ok(stream) => {
                 let control = Control::new(stream, MAX_SERVER_LINE_BYTES)
                     .map_err(|error| disconnect_failure(&server, &error))?;
@@ -164,12 +229,14 @@ fn exchange_hellos(control: &mut Control, server: &str) -> Result<bool, Failure>
 /// The server's next message, unless it refuses.
 fn receive(control: &mut Control, server: &str, patience: Duration) -> Result<Message, Failure> {
     match control.receive(patience) {
-        Ok(Message::Refused { reason }) => {
-            Err(Failure::Peer(format!("the meter at {server} refused the test: {}", printable_line(&reason))))
-        }
+        Ok(Message::Refused { reason }) => Err(refusal(server, &reason)),
         Ok(message) => Ok(message),
         Err(error) => Err(disconnect_failure(server, &error)),
     }
+}
+
+fn refusal(server: &str, reason: &str) -> Failure {
+    Failure::Peer(format!("the meter at {server} refused the test: {}", printable_line(reason)))
 }
 
 fn unexpected_message(server: &str) -> Failure {
@@ -214,6 +281,7 @@ struct Ended {
 /// The results of both ends, combined.
 fn combine_results(test: &Test, plan: &Plan, own: EndResult, other: EndResult, ended: Ended) -> Document {
     let kernels = [own.kernel, other.kernel];
+    let processor_s = [own.processor_s, other.processor_s];
     let flows = test.flows.iter().zip(own.flows).zip(other.flows).map(|((flow, client), server)| {
         let congestion = [client.congestion.clone(), server.congestion.clone()];
         let datagrams = flow.transport == Transport::Udp;
@@ -224,6 +292,7 @@ fn combine_results(test: &Test, plan: &Plan, own: EndResult, other: EndResult, e
         let [own, back] = [client, server].map(|end| (end.written.is_some(), end));
         let source = if own.0 { &own.1 } else { &back.1 };
         FlowDocument {
+            id: flow.id,
             name: flow.name.clone(),
             protocol: flow.transport.name().to_owned(),
             congestion,
@@ -231,6 +300,7 @@ fn combine_results(test: &Test, plan: &Plan, own: EndResult, other: EndResult, e
             answers: own.1.answers.or(back.1.answers),
             response_time_s: own.1.response_time_s.or(back.1.response_time_s),
             subflows: source.subflows.clone(),
+            aborted: [own.1.aborted.clone(), back.1.aborted.clone()],
         }
     });
     Document {
@@ -244,6 +314,7 @@ fn combine_results(test: &Test, plan: &Plan, own: EndResult, other: EndResult, e
         interval_s: plan.interval_s,
         interrupted: ended.interrupted,
         kernels,
+        processor_s,
     }
 }
 

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The version of the protocol. Two meters need the same version.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The port of a meter server.
 pub const PORT: u16 = 5210;
@@ -62,6 +62,11 @@ pub enum Message {
         cookie: u64,
         /// The rest.
         plan: Box<Plan>,
+    },
+    /// The client has to wait for the tests of others.
+    Waiting {
+        /// Number of tests before its own.
+        ahead: usize,
     },
     /// The server listens.
     Ready {
@@ -129,13 +134,22 @@ impl Control {
     ///
     /// If the connection cannot be configured.
     pub fn new(stream: TcpStream, max_line_bytes: u64) -> io::Result<Self> {
+        Self::with_received(stream, max_line_bytes, Vec::new())
+    }
+
+    /// Uses this connection; `received` is the first part of the other end's first line.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_received(stream: TcpStream, max_line_bytes: u64, received: Vec<u8>) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, KEEPALIVE_TIME)?;
         sockopt::set_tcp_keepintvl(&stream, KEEPALIVE_TIME)?;
         sockopt::set_tcp_keepcnt(&stream, KEEPALIVE_PROBES)?;
-        Ok(Self { stream, max_line_bytes, received: Vec::new(), searched: 0, unfinished: None })
+        let unfinished = (!received.is_empty()).then(Clock::new);
+        Ok(Self { stream, max_line_bytes, received, searched: 0, unfinished })
     }
 
     /// Whether the other end has closed the connection, even if data precede the end.

@@ -66,10 +66,13 @@ impl Header {
 /// Length of the greeting, with which the two ends of a connection identify their test.
 pub const GREETING_BYTES: usize = 16;
 
+/// The first bytes of a greeting.
+pub const GREETING_MARK: &[u8; 4] = b"ab-m";
+
 /// The greeting of a flow in a test.
 pub fn greeting(cookie: u64, flow: u32) -> [u8; GREETING_BYTES] {
     let mut bytes = [0; GREETING_BYTES];
-    bytes[..4].copy_from_slice(b"ab-m");
+    bytes[..4].copy_from_slice(GREETING_MARK);
     bytes[4..8].copy_from_slice(&flow.to_le_bytes());
     bytes[8..].copy_from_slice(&cookie.to_le_bytes());
     bytes

@@ -1,24 +1,31 @@
 //! The meter between real machines: a server waits ([`Server`]), and a client requests a test ([`run`]).
 //!
 //! They negotiate a test over a separate control connection, with one line of JSON per message ([`control`]).
-//! The server opens a port for each flow and accepts only connections that begin with the test's greeting.
+//! The server opens a port for each flow and accepts only connections that begin with the test's greeting; they may also
+//! come to the port of the control connection ([`arrivals`]).
 //! Every message contains its number and its time of creation ([`frame`]), so that losses and, if both ends
 //! share a clock, delays are known; received data is compared with sent data, byte by byte.
 
+mod arrivals;
 mod client;
 mod control;
 mod frame;
 mod open;
+mod options;
 mod plan;
+mod queue;
 mod result;
 mod server;
 mod session;
+mod source;
 mod talk;
 mod tally;
 
-pub use client::{Failure, run};
+pub use client::{Event, Failure, run};
 pub use control::PORT;
+pub use options::{FlowOptions, OnOff};
 pub use plan::{Plan, PlannedFlow, Test};
 pub use result::Document;
 pub use server::{News, Server};
 pub use session::Interval;
+pub use source::Source;

@@ -2,21 +2,23 @@
 
 use super::control::REPLY_TIMEOUT;
 use super::frame::GREETING_BYTES;
-use super::plan::Plan;
+use super::options::FlowOptions;
 use crate::clock::{Clock, timespec};
 use crate::meter::flow::Transport;
 use crate::meter::socket::open_socket;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags, sockopt};
+use socket2::SockRef;
 use std::io;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 8;
+const CONTROL_BACKLOG: i32 = 128;
 
 /// Interval at which a greeting is sent again by datagram, since it may be lost.
 const GREETING_INTERVAL: Duration = Duration::from_millis(100);
@@ -33,27 +35,77 @@ pub struct Opened {
     pub local: SocketAddr,
 }
 
-/// A socket of a transport with the settings of the plan.
-fn socket(plan: &Plan, transport: Transport, address: &SocketAddr) -> Result<OwnedFd, String> {
+/// A socket of a transport with the options of a flow.
+fn socket(options: &FlowOptions, transport: Transport, address: &SocketAddr) -> Result<OwnedFd, String> {
+    check_kernel(options, transport)?;
     let socket = open_socket(transport, address.is_ipv4())
         .map_err(|error| unsupported_transport(transport, &error))?;
-    if let Some(bytes) = plan.buffer {
-        let refused = |error: Errno| format!("cannot set socket buffers of {bytes} bytes: {error}");
-        sockopt::set_socket_send_buffer_size(&socket, bytes as usize).map_err(refused)?;
-        sockopt::set_socket_recv_buffer_size(&socket, bytes as usize).map_err(refused)?;
-    }
-    configure(&socket, plan, transport)?;
+    configure(&socket, options, transport, address.is_ipv4())?;
     Ok(socket)
 }
 
+/// Checks the options that only the administrator of a machine can set.
+///
+/// # Errors
+///
+/// The setting of this kernel, if it differs: a sentence.
+pub fn check_kernel(options: &FlowOptions, transport: Transport) -> Result<(), String> {
+    let settings = [
+        ("scheduler", &options.scheduler, "/proc/sys/net/mptcp/scheduler"),
+        ("path manager", &options.path_manager, "/proc/sys/net/mptcp/path_manager"),
+    ];
+    for (setting, wanted, file) in settings {
+        let Some(wanted) = wanted else { continue };
+        if transport != Transport::Mptcp {
+            return Err(format!("a {setting} is an option of mptcp; omit it with {}", transport.name()));
+        }
+        let found =
+            std::fs::read_to_string(file).map_err(|_| format!("this kernel has no setting {file}"))?;
+        if found.trim() != wanted {
+            return Err(format!(
+                "the kernel's {setting} of Multipath TCP is {} and not {wanted}; change it in {file}",
+                found.trim()
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Sets the options of a connection.
-fn configure(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), String> {
+fn configure(
+    socket: &OwnedFd,
+    options: &FlowOptions,
+    transport: Transport,
+    is_ipv4: bool,
+) -> Result<(), String> {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    if let Some(bytes) = options.send_buffer {
+        sockopt::set_socket_send_buffer_size(socket, size(bytes))
+            .map_err(|error| format!("cannot set a send buffer of {bytes} bytes: {error}"))?;
+    }
+    if let Some(bytes) = options.receive_buffer {
+        sockopt::set_socket_recv_buffer_size(socket, size(bytes))
+            .map_err(|error| format!("cannot set a receive buffer of {bytes} bytes: {error}"))?;
+    }
+    if let Some(class) = options.type_of_service {
+        let set = if is_ipv4 {
+            sockopt::set_ip_tos(socket, class)
+        } else {
+            sockopt::set_ipv6_tclass(socket, class.into())
+        };
+        set.map_err(|error| format!("cannot set the type of service {class}: {error}"))?;
+    }
     if !matches!(transport, Transport::Tcp | Transport::Mptcp) {
         return Ok(());
     }
-    sockopt::set_tcp_nodelay(socket, !plan.nagle)
+    sockopt::set_tcp_nodelay(socket, !options.nagle)
         .map_err(|error| format!("cannot set Nagle's algorithm: {error}"))?;
-    match &plan.congestion {
+    if let Some(mss) = options.mss {
+        SockRef::from(socket)
+            .set_tcp_mss(mss)
+            .map_err(|error| format!("cannot set a maximum segment size of {mss} bytes: {error}"))?;
+    }
+    match &options.congestion {
         None => Ok(()),
         Some(control) => sockopt::set_tcp_congestion(socket, control).map_err(|error| {
             format!("cannot set the congestion control {control}: {error}; {}", available_controls())
@@ -62,9 +114,9 @@ fn configure(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), 
 }
 
 /// Checks the congestion control, since an unconnected Multipath TCP socket accepts any name silently.
-fn check_congestion(socket: &OwnedFd, plan: &Plan, transport: Transport) -> Result<(), String> {
+fn check_congestion(socket: &OwnedFd, options: &FlowOptions, transport: Transport) -> Result<(), String> {
     let Some(wanted) =
-        plan.congestion.as_ref().filter(|_| matches!(transport, Transport::Tcp | Transport::Mptcp))
+        options.congestion.as_ref().filter(|_| matches!(transport, Transport::Tcp | Transport::Mptcp))
     else {
         return Ok(());
     };
@@ -102,14 +154,17 @@ fn unsupported_transport(transport: Transport, error: &io::Error) -> String {
     }
 }
 
-/// A socket that waits at an address; port 0 means any.
+/// A socket that waits at an address; port 0 means any. Datagram sockets may share another port.
 ///
 /// # Errors
 ///
 /// Features that the kernel does not have or refuses: a sentence.
-pub fn listening(plan: &Plan, transport: Transport, address: SocketAddr) -> Result<Opened, String> {
-    let socket = socket(plan, transport, &address)?;
+pub fn listening(options: &FlowOptions, transport: Transport, address: SocketAddr) -> Result<Opened, String> {
+    let socket = socket(options, transport, &address)?;
     let refused = |error: Errno| format!("cannot listen at {address}: {error}");
+    if transport == Transport::Udp && address.port() != 0 {
+        sockopt::set_socket_reuseport(&socket, true).map_err(refused)?;
+    }
     rustix::net::bind(&socket, &address).map_err(refused)?;
     if transport != Transport::Udp {
         rustix::net::listen(&socket, BACKLOG).map_err(refused)?;
@@ -150,7 +205,11 @@ pub type AcceptedFlow = Option<(Option<OwnedFd>, SocketAddr)>;
 /// # Errors
 ///
 /// If the kernel refuses, or the connection cannot be configured.
-pub fn accept(listening: &Opened, greeting: &[u8; GREETING_BYTES], plan: &Plan) -> io::Result<AcceptedFlow> {
+pub fn accept(
+    listening: &Opened,
+    greeting: &[u8; GREETING_BYTES],
+    options: &FlowOptions,
+) -> io::Result<AcceptedFlow> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let (socket, remote) = match rustix::net::acceptfrom_with(&listening.socket, flags) {
         Ok((socket, remote)) => (socket, remote),
@@ -167,12 +226,23 @@ pub fn accept(listening: &Opened, greeting: &[u8; GREETING_BYTES], plan: &Plan) 
         return Ok(None);
     }
     // Not every kernel copies these from the listening socket.
-    let transport = if sockopt::tcp_congestion(&socket).is_ok() { Transport::Tcp } else { Transport::Sctp };
-    configure(&socket, plan, transport)
-        .and_then(|()| check_congestion(&socket, plan, transport))
-        .map_err(io::Error::other)?;
+    adopt(&socket, options)?;
     let remote = remote.and_then(|remote| SocketAddr::try_from(remote).ok()).unwrap_or(listening.local);
     Ok(Some((Some(socket), remote)))
+}
+
+/// Sets the options of an accepted connection, and checks its congestion control.
+///
+/// # Errors
+///
+/// If the kernel refuses.
+pub fn adopt(socket: &OwnedFd, options: &FlowOptions) -> io::Result<()> {
+    rustix::io::ioctl_fionbio(socket, true)?;
+    let transport = if sockopt::tcp_congestion(socket).is_ok() { Transport::Tcp } else { Transport::Sctp };
+    let is_ipv4 = local(socket).is_none_or(|local| local.ip().to_canonical().is_ipv4());
+    configure(socket, options, transport, is_ipv4)
+        .and_then(|()| check_congestion(socket, options, transport))
+        .map_err(io::Error::other)
 }
 
 /// Waits for a datagram with the greeting, connects to its sender and returns it.
@@ -197,12 +267,28 @@ pub fn answer(listening: &Opened, greeting: &[u8; GREETING_BYTES]) -> io::Result
     Ok(Some((None, remote)))
 }
 
-/// Binds a socket to the source address, if one is given, with any port.
-fn bind(socket: &OwnedFd, local: Option<IpAddr>) -> io::Result<()> {
-    match local {
-        None => Ok(()),
-        Some(address) => Ok(rustix::net::bind(socket, &SocketAddr::new(address, 0))?),
+/// Binds a socket to the source address, if one is given. Its port may have been used shortly before.
+fn bind(socket: &OwnedFd, local: Option<SocketAddr>) -> io::Result<()> {
+    let Some(address) = local else { return Ok(()) };
+    if address.port() != 0 {
+        sockopt::set_socket_reuseaddr(socket, true)?;
     }
+    Ok(rustix::net::bind(socket, &address)?)
+}
+
+/// The listening socket of a control port: of Multipath TCP, if the kernel has it, so that flows may arrive here.
+/// Connections of TCP are accepted as such.
+///
+/// # Errors
+///
+/// If the address does not belong to this machine, or is in use.
+pub fn control_listener(address: SocketAddr) -> io::Result<TcpListener> {
+    let open = |transport| open_socket(transport, address.is_ipv4());
+    let socket = open(Transport::Mptcp).or_else(|_| open(Transport::Tcp))?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, CONTROL_BACKLOG)?;
+    Ok(socket.into())
 }
 
 /// A control connection to a server, from this address if one is given.
@@ -210,7 +296,7 @@ fn bind(socket: &OwnedFd, local: Option<IpAddr>) -> io::Result<()> {
 /// # Errors
 ///
 /// If there is no answer, or no such local address.
-pub fn control(remote: SocketAddr, local: Option<IpAddr>) -> io::Result<TcpStream> {
+pub fn control(remote: SocketAddr, local: Option<SocketAddr>) -> io::Result<TcpStream> {
     let Some(_) = local else { return TcpStream::connect_timeout(&remote, REPLY_TIMEOUT) };
     let socket = open_socket(Transport::Tcp, remote.is_ipv4())?;
     bind(&socket, local)?;
@@ -235,14 +321,16 @@ pub fn control(remote: SocketAddr, local: Option<IpAddr>) -> io::Result<TcpStrea
 ///
 /// Features that the kernel does not have or refuses, or no answer: a sentence.
 pub fn connect(
-    plan: &Plan,
+    options: &FlowOptions,
     transport: Transport,
-    (local, remote): (Option<IpAddr>, SocketAddr),
+    (local, remote): (Option<SocketAddr>, SocketAddr),
     greeting: &[u8; GREETING_BYTES],
 ) -> Result<OwnedFd, String> {
-    let socket = socket(plan, transport, &remote)?;
+    let socket = socket(options, transport, &remote)?;
     let broken = |error: &io::Error| format!("cannot connect to {remote}: {error}");
-    bind(&socket, local).map_err(|error| broken(&error))?;
+    if let Some(source) = local {
+        bind(&socket, local).map_err(|error| format!("cannot use the source address {source}: {error}"))?;
+    }
     match rustix::net::connect(&socket, &remote) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
@@ -255,7 +343,7 @@ pub fn connect(
         }
         Err(error) => return Err(broken(&error.into())),
     }
-    check_congestion(&socket, plan, transport)?;
+    check_congestion(&socket, options, transport)?;
     if transport == Transport::Udp {
         return greet_by_datagram(socket, greeting).map_err(|error| broken(&error));
     }
@@ -305,17 +393,22 @@ mod tests {
         // A UDP socket refuses options of TCP, so it represents an association here: no such option may be
         // set.
         let socket = open_socket(Transport::Udp, true).expect("the kernel has UDP");
-        let control = Some("nosuch".to_owned());
-        let plan = Plan {
-            scenario: String::new(),
-            congestion: control,
-            buffer: None,
-            nagle: false,
-            interval_s: 1.0,
-            keep_delays: false,
-        };
-        assert_eq!(configure(&socket, &plan, Transport::Sctp), Ok(()));
-        assert_eq!(check_congestion(&socket, &plan, Transport::Sctp), Ok(()));
-        assert!(configure(&socket, &plan, Transport::Tcp).is_err());
+        let options = FlowOptions { congestion: Some("nosuch".to_owned()), ..FlowOptions::default() };
+        assert_eq!(configure(&socket, &options, Transport::Sctp, true), Ok(()));
+        assert_eq!(check_congestion(&socket, &options, Transport::Sctp), Ok(()));
+        assert!(configure(&socket, &options, Transport::Tcp, true).is_err());
+    }
+
+    #[test]
+    fn kernel_settings_are_compared_with_the_wanted() {
+        let wants =
+            |scheduler: &str| FlowOptions { scheduler: Some(scheduler.to_owned()), ..FlowOptions::default() };
+        let tcp = check_kernel(&wants("default"), Transport::Tcp);
+        assert!(tcp.expect_err("tcp has no scheduler").contains("an option of mptcp"));
+        if let Ok(found) = std::fs::read_to_string("/proc/sys/net/mptcp/scheduler") {
+            assert_eq!(check_kernel(&wants(found.trim()), Transport::Mptcp), Ok(()));
+            let other = check_kernel(&wants("nosuch"), Transport::Mptcp).expect_err("no such scheduler");
+            assert!(other.contains("and not nosuch; change it in"), "{other}");
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! The plan of a test, which both ends get.
 
+use super::options::FlowOptions;
 use crate::meter::flow::{MAX_DATAGRAM_BYTES, Transport, applications, sizes};
+use crate::meter::schedule::Schedule;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::Scenario;
@@ -29,21 +31,21 @@ const MIN_INTERVAL_S: f64 = 0.01;
 const MAX_INTERVALS: f64 = (1 << 20) as f64;
 
 /// A test, as the client describes it to the server.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Plan {
     /// A scenario with flows between the hosts `client` and `server`: protocols, workloads, directions,
     /// duration and warm-up. Its links are not used.
     pub scenario: String,
-    /// Congestion control of all connections; `None` uses the kernels' defaults.
-    pub congestion: Option<String>,
-    /// Socket buffers, bytes; `None` uses the kernels' defaults.
-    pub buffer: Option<u64>,
-    /// Collect small segments (Nagle's algorithm).
-    pub nagle: bool,
     /// Sampling interval, seconds.
     pub interval_s: f64,
     /// Keep the delay of every message.
     pub keep_delays: bool,
+    /// All connections go to the control port; the client waits for the tests of others.
+    #[serde(default)]
+    pub single_port: bool,
+    /// Options of the scenario's flows, in order; missing ones are the default.
+    #[serde(default)]
+    pub options: Vec<FlowOptions>,
 }
 
 /// A flow of a test.
@@ -57,6 +59,12 @@ pub struct PlannedFlow {
     pub applications: [Option<Application>; 2],
     /// When it starts.
     pub start: Time,
+    /// Its number in the results.
+    pub id: u32,
+    /// When it is on; `None` for always.
+    pub schedule: Option<Schedule>,
+    /// Its options.
+    pub options: FlowOptions,
 }
 
 /// A valid plan.
@@ -98,10 +106,27 @@ impl Plan {
             ));
         }
         let rng = Rng::new(scenario.seed);
-        let flows: Result<_, String> =
-            (0..scenario.flows.len()).map(|at| flow(&scenario, at, &rng)).collect();
+        if self.options.len() > scenario.flows.len() {
+            return Err("a test has more options of flows than flows".to_owned());
+        }
+        let mut flows: Vec<PlannedFlow> = Vec::new();
+        for at in 0..scenario.flows.len() {
+            let options = self.options.get(at).cloned().unwrap_or_default();
+            let next = flow(&scenario, at, options, &rng)?;
+            if self.single_port && next.transport == Transport::Sctp {
+                return Err(format!(
+                    "flow \"{}\": an association has a port of SCTP; omit --single-port",
+                    next.name
+                ));
+            }
+            match flows.last_mut() {
+                Some(before) if next.options.shares_connection => before.share(next)?,
+                _ => flows.push(next),
+            }
+        }
+        assign_ids(&mut flows)?;
         Ok(Test {
-            flows: flows?,
+            flows,
             warmup: Time::ZERO + scenario.warmup,
             until: Time::ZERO + scenario.duration,
             interval: Duration::from_nanos((self.interval_s * 1e9) as u64),
@@ -109,7 +134,46 @@ impl Plan {
     }
 }
 
-fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String> {
+impl PlannedFlow {
+    /// Lets the application of another flow write over this connection, in the other direction.
+    fn share(&mut self, other: Self) -> Result<(), String> {
+        if self.transport != other.transport || self.transport == Transport::Sctp {
+            return Err(format!(
+                "flow \"{}\": two directions share a connection of tcp, mptcp or udp",
+                self.name
+            ));
+        }
+        for (own, shared) in self.applications.iter_mut().zip(other.applications) {
+            if own.is_some() && shared.is_some() {
+                return Err(format!("flow \"{}\": each end of a connection has one workload", self.name));
+            }
+            *own = own.take().or(shared);
+        }
+        Ok(())
+    }
+}
+
+/// Gives each flow the number of its options, or the least that is free.
+fn assign_ids(flows: &mut [PlannedFlow]) -> Result<(), String> {
+    let mut taken = std::collections::BTreeSet::new();
+    for flow in flows.iter() {
+        if let Some(id) = flow.options.id.filter(|&id| !taken.insert(id)) {
+            return Err(format!("flow \"{}\": another flow has the id {id}, too", flow.name));
+        }
+    }
+    let mut next = 0;
+    for flow in flows {
+        flow.id = flow.options.id.unwrap_or_else(|| {
+            while !taken.insert(next) {
+                next += 1;
+            }
+            next
+        });
+    }
+    Ok(())
+}
+
+fn flow(scenario: &Scenario, at: usize, options: FlowOptions, rng: &Rng) -> Result<PlannedFlow, String> {
     let declared = &scenario.flows[at];
     let ends = [declared.from.as_str(), declared.to.as_str()];
     if ends != [CLIENT, SERVER] && ends != [SERVER, CLIENT] {
@@ -130,7 +194,8 @@ fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String
         Protocol::Sctp(_) => Transport::Sctp,
         Protocol::Udp => Transport::Udp,
     };
-    if transport == Transport::Udp && sizes(&declared.workload).1 > MAX_DATAGRAM_BYTES {
+    let longest = sizes(&declared.workload).1.min(options.max_message.unwrap_or(u64::MAX));
+    if transport == Transport::Udp && longest > MAX_DATAGRAM_BYTES {
         return Err(format!(
             "flow \"{}\": a datagram has at most {MAX_DATAGRAM_BYTES} bytes; shorten the messages",
             declared.name
@@ -142,29 +207,35 @@ fn flow(scenario: &Scenario, at: usize, rng: &Rng) -> Result<PlannedFlow, String
             declared.name
         ));
     }
+    let schedule =
+        options.check(transport).map_err(|reason| format!("flow \"{}\": {reason}", declared.name))?;
     let rng = rng.fork(&format!("flow.{}", declared.name));
     let mut applications = applications(declared, &rng, Some(DEFAULT_MESSAGE_BYTES));
     if ends[0] == SERVER {
         applications.reverse();
     }
     Ok(PlannedFlow {
-        name: declared.name.clone(),
+        name: options.description.clone().unwrap_or_else(|| declared.name.clone()),
         transport,
         applications,
         start: declared.drawn_start(&rng),
+        id: 0,
+        schedule,
+        options,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::meter::remote::options::OnOff;
 
     fn plan(flow: &str) -> Plan {
         let scenario = format!(
             "title = \"test\"\nduration = \"2 s\"\n[[link]]\nbetween = [\"client\", \"server\"]\nrate = \"1 Gbit/s\"\n\
              [[flow]]\n{flow}\n"
         );
-        Plan { scenario, congestion: None, buffer: None, nagle: false, interval_s: 1.0, keep_delays: false }
+        Plan { scenario, interval_s: 1.0, ..Plan::default() }
     }
 
     fn plan_error(flow: &str) -> String {
@@ -221,5 +292,50 @@ mod tests {
             tcp.applications.each_ref().map(Option::is_some)
         );
         assert_eq!(sctp.start, tcp.start);
+    }
+
+    const SATURATED: &str = "protocol = \"tcp\"\nworkload = { kind = \"saturated\" }\n";
+
+    fn both(options: Vec<FlowOptions>) -> Result<Test, String> {
+        let ends = "from = \"client\"\nto = \"server\"\n";
+        let flows =
+            format!("{ends}{SATURATED}[[flow]]\nname = \"back\"\n{ends}direction = \"reverse\"\n{SATURATED}");
+        Plan { options, ..plan(&flows) }.test()
+    }
+
+    #[test]
+    fn flows_share_a_connection_in_both_directions() {
+        let shared = FlowOptions { shares_connection: true, ..FlowOptions::default() };
+        let flows = both(vec![FlowOptions::default(), shared.clone()]).unwrap().flows;
+        let [flow] = flows.as_slice() else { panic!("one connection") };
+        assert!(flow.applications.iter().all(Option::is_some));
+        let ends = "from = \"client\"\nto = \"server\"\n";
+        let same = plan(&format!("{ends}{SATURATED}[[flow]]\nname = \"second\"\n{ends}{SATURATED}"));
+        let same = Plan { options: vec![FlowOptions::default(), shared], ..same };
+        assert!(same.test().unwrap_err().contains("each end of a connection has one workload"));
+    }
+
+    #[test]
+    fn ids_are_unique_and_default_to_free_numbers() {
+        let with = |id| FlowOptions { id, ..FlowOptions::default() };
+        let ids =
+            |options| both(options).map(|test| test.flows.iter().map(|flow| flow.id).collect::<Vec<_>>());
+        assert_eq!(ids(vec![with(None), with(Some(0))]), Ok(vec![1, 0]));
+        assert_eq!(ids(vec![]), Ok(vec![0, 1]));
+        assert!(ids(vec![with(Some(7)), with(Some(7))]).unwrap_err().contains("the id 7, too"));
+    }
+
+    #[test]
+    fn options_foreign_to_the_protocol_are_refused() {
+        let rate = "workload = { kind = \"rate\", rate = \"1 Mbit/s\", message = \"70 kB\" }";
+        let udp = plan(&format!("from = \"client\"\nto = \"server\"\nprotocol = \"udp\"\n{rate}"));
+        let error = |options: FlowOptions| Plan { options: vec![options], ..udp.clone() }.test();
+        let split = FlowOptions { max_message: Some(1400), ..FlowOptions::default() };
+        assert!(error(split).is_ok(), "datagrams of 1,400 B carry messages of 70 kB");
+        let mss = FlowOptions { mss: Some(1000), max_message: Some(1400), ..FlowOptions::default() };
+        assert!(error(mss).unwrap_err().contains("a maximum segment size is an option of tcp and mptcp"));
+        let on_off = OnOff { times_s: vec![3.0, 1.0], repeats: false };
+        let back = FlowOptions { on_off: Some(on_off), max_message: Some(9), ..FlowOptions::default() };
+        assert!(error(back).unwrap_err().contains("must ascend"));
     }
 }

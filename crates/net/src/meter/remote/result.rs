@@ -12,6 +12,8 @@ pub const FORMAT: u32 = 1;
 pub struct EndResult {
     /// Release of its kernel.
     pub kernel: String,
+    /// Processor time of its process during the test, seconds.
+    pub processor_s: f64,
     /// An error: a sentence.
     pub fault: Option<String>,
     /// Flows, in the order of the plan.
@@ -33,6 +35,8 @@ pub struct EndFlow {
     pub response_time_s: Option<Quantiles>,
     /// Its connections or subflows at every sample.
     pub subflows: Vec<Subflow>,
+    /// Why the connection broke, if the flow tolerates that.
+    pub aborted: Option<String>,
 }
 
 /// Written data of an end.
@@ -144,6 +148,8 @@ pub struct Document {
     pub interrupted: bool,
     /// Kernels of the client and of the server.
     pub kernels: [String; 2],
+    /// Processor time of the client's and of the server's process during the test, seconds.
+    pub processor_s: [f64; 2],
     /// Flows, in the order of the plan.
     pub flows: Vec<FlowDocument>,
 }
@@ -151,6 +157,8 @@ pub struct Document {
 /// A flow of the document.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowDocument {
+    /// Its number.
+    pub id: u32,
     /// Name.
     pub name: String,
     /// Protocol.
@@ -165,6 +173,8 @@ pub struct FlowDocument {
     pub response_time_s: Option<Quantiles>,
     /// The connections or subflows at every sample of the writing end.
     pub subflows: Vec<Subflow>,
+    /// Why the connection broke at the client and at the server, if the flow tolerates that.
+    pub aborted: [Option<String>; 2],
 }
 
 /// One direction of a flow's data.

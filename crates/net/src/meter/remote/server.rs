@@ -1,26 +1,34 @@
 //! A meter server.
 
+use super::arrivals::{Arrivals, Beginning, ExpectedFlows, beginning};
 use super::control::{
     Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, printable_line,
 };
 use super::frame::{GREETING_BYTES, greeting};
 use super::open::{self, Opened};
-use super::plan::{Plan, Test};
+use super::plan::{Plan, PlannedFlow, Test};
+use super::queue::{Queue, Ticket};
 use super::session::{FlowSocket, Session, SessionParameters};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Interval of checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Maximum number of clients at a time: one runs a test, and the others are refused.
+/// Maximum number of clients at a time: one runs a test, and the others wait or are refused.
 const MAX_CLIENTS: usize = 32;
+
+/// Maximum number of connections to the control port at a time, those of flows included.
+const MAX_CONNECTIONS: usize = 64;
+
+/// Interval of reports to a waiting client.
+const WAIT_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of events that wait for [`Server::poll`]; further ones are dropped.
 const MAX_NEWS: usize = 1024;
@@ -55,7 +63,7 @@ impl Server {
     ///
     /// If the address does not belong to this machine, or is in use.
     pub fn start(address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
+        let listener = open::control_listener(address)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -87,22 +95,27 @@ impl Drop for Server {
 }
 
 fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool>) {
-    let busy = Arc::new(AtomicBool::new(false));
-    let everywhere = listener.local_addr().is_ok_and(|address| address.ip().is_unspecified());
+    let shared = Client {
+        everywhere: listener.local_addr().is_ok_and(|address| address.ip().is_unspecified()),
+        queue: Queue::default(),
+        arrivals: Arrivals::default(),
+        clients: Arc::default(),
+        stop: Arc::clone(stop),
+    };
     let mut clients: Vec<(std::thread::JoinHandle<()>, TcpStream)> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         clients.retain(|(client, _)| !client.is_finished());
         match listener.accept() {
-            Ok((stream, _)) if clients.len() >= MAX_CLIENTS => refuse_excess_client(stream),
+            Ok((stream, _)) if shared.is_full(clients.len()) => refuse_excess_client(stream),
             Ok((stream, peer)) => {
                 // Without descriptors the client is disconnected.
                 let Ok(other) = stream.try_clone() else { continue };
-                let client = Client { everywhere, busy: Arc::clone(&busy), stop: Arc::clone(stop) };
-                let tell = tell.clone();
+                let (client, tell) = (shared.clone(), tell.clone());
                 let thread = std::thread::spawn(move || {
-                    let news = client.serve(stream, peer);
-                    // Ignore errors: the receiver may have been dropped, or its queue may be full.
-                    let _ = tell.try_send(news);
+                    if let Some(news) = client.serve(stream, peer) {
+                        // Ignore errors: the receiver may have been dropped, or its queue may be full.
+                        let _ = tell.try_send(news);
+                    }
                 });
                 clients.push((thread, other));
             }
@@ -126,33 +139,48 @@ fn refuse_excess_client(stream: TcpStream) {
 }
 
 /// A client of the server.
+#[derive(Clone)]
 struct Client {
     /// True if the server listens at all addresses of the machine.
     everywhere: bool,
-    busy: Arc<AtomicBool>,
+    queue: Queue,
+    arrivals: Arrivals,
+    /// Number of clients; flows that arrive at the control port are none.
+    clients: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
 }
 
-/// Exclusive use of the server by one test.
-struct TestLock(Arc<AtomicBool>);
-
-impl Drop for TestLock {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
 impl Client {
-    fn serve(&self, stream: TcpStream, peer: SocketAddr) -> News {
-        let served = stream
-            .set_nonblocking(false)
-            .and_then(|()| Control::new(stream, MAX_CLIENT_LINE_BYTES))
-            .map_err(|error| error.to_string())
-            .and_then(|control| self.serve_test(control));
-        match served {
+    /// Whether a further connection has to be refused while there are this number of them. The flows of a test come in
+    /// addition to the clients.
+    fn is_full(&self, connections: usize) -> bool {
+        let has_clients = self.clients.load(Ordering::Relaxed) >= MAX_CLIENTS;
+        connections >= MAX_CONNECTIONS || has_clients && !self.arrivals.are_expected()
+    }
+
+    /// Serves a connection to the control port; a flow that its test expects is no news.
+    fn serve(&self, stream: TcpStream, peer: SocketAddr) -> Option<News> {
+        let served = match stream.set_nonblocking(false).and_then(|()| beginning(&stream)) {
+            Ok(Beginning::Flow(greeting)) => {
+                if self.arrivals.deliver(greeting, stream, peer) {
+                    return None;
+                }
+                Err("a connection that belongs to no test".to_owned())
+            }
+            Ok(Beginning::Client(received)) => {
+                self.clients.fetch_add(1, Ordering::Relaxed);
+                let served = Control::with_received(stream, MAX_CLIENT_LINE_BYTES, received)
+                    .map_err(|error| error.to_string())
+                    .and_then(|control| self.serve_test(control));
+                self.clients.fetch_sub(1, Ordering::Relaxed);
+                served
+            }
+            Err(error) => Err(disconnect_reason(&error)),
+        };
+        Some(match served {
             Ok(text) => News { text: format!("{peer}: {text}"), ended: true },
             Err(reason) => News { text: format!("{peer}: {reason}"), ended: false },
-        }
+        })
     }
 
     fn serve_test(&self, mut control: Control) -> Result<String, String> {
@@ -162,27 +190,9 @@ impl Client {
             Ok(_) => return Err(refuse(&control, "expected a plan after the greeting")),
             Err(error) => return Err(disconnect_reason(&error)),
         };
-        if self.busy.swap(true, Ordering::Acquire) {
-            return Err(refuse(&control, "this meter is busy with another test; try again later"));
-        }
-        let test_lock = TestLock(Arc::clone(&self.busy));
         let test = plan.test().map_err(|reason| refuse(&control, &reason))?;
-        let host = control.local().map_err(|error| disconnect_reason(&error))?;
-        let listening: Result<Vec<_>, _> = test
-            .flows
-            .iter()
-            .map(|flow| open::listening(&plan, flow.transport, self.listening_address(host, flow.transport)))
-            .collect();
-        let listening = listening.map_err(|reason| refuse(&control, &reason))?;
-        let ports = listening.iter().map(|open| open.local.port()).collect();
-        control.send(&Message::Ready { ports }).map_err(|error| disconnect_reason(&error))?;
-        let arrival = FlowAcceptor { control: &control, plan: &plan, stop: &self.stop, begun: Clock::new() };
-        let mut lines = Vec::with_capacity(listening.len());
-        for (at, (open, flow)) in listening.into_iter().zip(&test.flows).enumerate() {
-            let line = arrival.accept_flow(open, flow.transport, &greeting(cookie, at as u32));
-            lines
-                .push(line.map_err(|reason| refuse(&control, &format!("flow \"{}\": {reason}", flow.name)))?);
-        }
+        let ticket = self.wait_for_turn(&control, plan.single_port)?;
+        let lines = self.accept_flows(&control, &plan, &test, cookie)?;
         control.send(&Message::Connected).map_err(|error| disconnect_reason(&error))?;
         let zero_ns = match control.receive(REPLY_TIMEOUT) {
             Ok(Message::Go { zero_ns }) => zero_ns,
@@ -191,7 +201,67 @@ impl Client {
         };
         let clock = if one_clock { start_clock(&control, zero_ns)? } else { Clock::new() };
         let setting = SessionParameters { side: 1, plan: &plan, test, cookie, one_clock };
-        self.run(control, test_lock, setting, (lines, clock))
+        self.run(control, ticket, setting, (lines, clock))
+    }
+
+    /// Waits until the tests before this one have ended, if the client waits.
+    fn wait_for_turn(&self, control: &Control, waits: bool) -> Result<Ticket, String> {
+        let Some(ticket) = self.queue.join(waits) else {
+            return Err(refuse(control, "this meter is busy with another test; try again later"));
+        };
+        let mut reported: Option<Clock> = None;
+        loop {
+            let ahead = ticket.ahead();
+            if ahead == 0 {
+                return Ok(ticket);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err("the server ended".to_owned());
+            }
+            if control.is_closed() {
+                return Err("the other meter closed the connection".to_owned());
+            }
+            if reported.as_ref().is_none_or(|reported| reported.elapsed() >= WAIT_REPORT_INTERVAL) {
+                control.send(&Message::Waiting { ahead }).map_err(|error| disconnect_reason(&error))?;
+                reported = Some(Clock::new());
+            }
+            std::thread::sleep(STOP_CHECK_INTERVAL);
+        }
+    }
+
+    /// Listens for the flows of a test, and accepts their connections.
+    fn accept_flows(
+        &self,
+        control: &Control,
+        plan: &Plan,
+        test: &Test,
+        cookie: u64,
+    ) -> Result<Vec<FlowSocket>, String> {
+        let host = control.local().map_err(|error| disconnect_reason(&error))?;
+        let named = |flow: &PlannedFlow, reason: String| {
+            refuse(control, &format!("flow \"{}\": {reason}", flow.name))
+        };
+        let mut listening = Vec::with_capacity(test.flows.len());
+        for flow in &test.flows {
+            let opened = if plan.single_port {
+                open::check_kernel(&flow.options, flow.transport).map(|()| None)
+            } else {
+                let address = self.listening_address(host, flow.transport);
+                open::listening(&flow.options, flow.transport, address).map(Some)
+            };
+            listening.push(opened.map_err(|reason| named(flow, reason))?);
+        }
+        let expected = plan.single_port.then(|| self.arrivals.expect(cookie));
+        let port = |open: &Option<Opened>| open.as_ref().map_or(host.port(), |open| open.local.port());
+        let ports = listening.iter().map(port).collect();
+        control.send(&Message::Ready { ports }).map_err(|error| disconnect_reason(&error))?;
+        let mut acceptor = FlowAcceptor { control, expected, host, stop: &self.stop, begun: Clock::new() };
+        let mut lines = Vec::with_capacity(listening.len());
+        for (at, (open, flow)) in listening.into_iter().zip(&test.flows).enumerate() {
+            let line = acceptor.accept_flow(open, flow, &greeting(cookie, at as u32));
+            lines.push(line.map_err(|reason| named(flow, reason))?);
+        }
+        Ok(lines)
     }
 
     /// The listening address for a flow of a client that connected to `host`: that address, unless further
@@ -210,7 +280,7 @@ impl Client {
     fn run(
         &self,
         mut control: Control,
-        test_lock: TestLock,
+        ticket: Ticket,
         setting: SessionParameters<'_>,
         (lines, clock): (Vec<FlowSocket>, Clock),
     ) -> Result<String, String> {
@@ -235,7 +305,7 @@ impl Client {
         let result = session.result();
         let fault = result.fault.clone();
         // Release the server first: a client that has its result may request the next test.
-        drop(test_lock);
+        drop(ticket);
         control.send(&Message::Result(Box::new(result))).map_err(|error| disconnect_reason(&error))?;
         // Waits for the client to close: if the server closed first, data still sent by the client would
         // cause a reset and the result could be lost. The client only reports its end.
@@ -313,7 +383,10 @@ fn start_clock(control: &Control, zero_ns: u64) -> Result<Clock, String> {
 /// Accepts the connections of a test's flows, one after another.
 struct FlowAcceptor<'a> {
     control: &'a Control,
-    plan: &'a Plan,
+    /// The connections that arrive at the control port, if the test has a single port.
+    expected: Option<ExpectedFlows>,
+    /// The address to which the client connected.
+    host: SocketAddr,
     stop: &'a AtomicBool,
     begun: Clock,
 }
@@ -321,28 +394,74 @@ struct FlowAcceptor<'a> {
 impl FlowAcceptor<'_> {
     /// Waits for the connection of a flow that begins with its greeting, and refuses others.
     fn accept_flow(
+        &mut self,
+        listening: Option<Opened>,
+        flow: &PlannedFlow,
+        greeting: &[u8; GREETING_BYTES],
+    ) -> Result<FlowSocket, String> {
+        match listening {
+            Some(listening) => self.accept_at_own_port(listening, flow, greeting),
+            None if flow.transport == Transport::Udp => {
+                let address = SocketAddr::new(self.host.ip().to_canonical(), self.host.port());
+                let address = if address.is_ipv6() { self.host } else { address };
+                let listening = open::listening(&flow.options, flow.transport, address)?;
+                self.accept_at_own_port(listening, flow, greeting)
+            }
+            None => self.accept_at_control_port(flow, greeting),
+        }
+    }
+
+    /// Checks whether to wait further for a flow, for which the clock `own` has been running.
+    fn check_patience(&self, own: Clock) -> Result<(), String> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err("the server ended".to_owned());
+        }
+        if self.control.is_closed() {
+            return Err("the other meter closed the connection".to_owned());
+        }
+        if own.elapsed() >= REPLY_TIMEOUT || self.begun.elapsed() >= CONNECT_TIMEOUT {
+            return Err("the other meter did not connect in time".to_owned());
+        }
+        Ok(())
+    }
+
+    fn accept_at_control_port(
+        &mut self,
+        flow: &PlannedFlow,
+        greeting: &[u8; GREETING_BYTES],
+    ) -> Result<FlowSocket, String> {
+        let own = Clock::new();
+        loop {
+            self.check_patience(own)?;
+            let arrived =
+                self.expected.as_mut().and_then(|expected| expected.wait(greeting, STOP_CHECK_INTERVAL));
+            let Some((stream, remote)) = arrived else { continue };
+            let socket = stream.into();
+            open::adopt(&socket, &flow.options)
+                .map_err(|error| format!("cannot accept a connection: {error}"))?;
+            let local = open::local(&socket).unwrap_or(self.host);
+            return Ok(FlowSocket { socket, listening: None, local, remote, foreign: 0 });
+        }
+    }
+
+    fn accept_at_own_port(
         &self,
         listening: Opened,
-        transport: Transport,
+        flow: &PlannedFlow,
         greeting: &[u8; GREETING_BYTES],
     ) -> Result<FlowSocket, String> {
         let own = Clock::new();
         let mut foreign = 0;
-        while !self.stop.load(Ordering::Relaxed) {
-            if self.control.is_closed() {
-                return Err("the other meter closed the connection".to_owned());
-            }
-            if own.elapsed() >= REPLY_TIMEOUT || self.begun.elapsed() >= CONNECT_TIMEOUT {
-                return Err("the other meter did not connect in time".to_owned());
-            }
+        loop {
+            self.check_patience(own)?;
             let failed = |error| format!("cannot accept a connection: {error}");
             if !open::is_readable(&listening.socket, STOP_CHECK_INTERVAL).map_err(failed)? {
                 continue;
             }
-            let met = if transport == Transport::Udp {
+            let met = if flow.transport == Transport::Udp {
                 open::answer(&listening, greeting)
             } else {
-                open::accept(&listening, greeting, self.plan)
+                open::accept(&listening, greeting, &flow.options)
             };
             let Some((socket, remote)) = met.map_err(failed)? else {
                 foreign += 1;
@@ -356,6 +475,5 @@ impl FlowAcceptor<'_> {
             let local = open::local(&socket).unwrap_or(local);
             return Ok(FlowSocket { socket, listening, local, remote, foreign });
         }
-        Err("the server ended".to_owned())
     }
 }

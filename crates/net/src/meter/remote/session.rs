@@ -10,7 +10,7 @@ use crate::meter::diag::{Diagnostics, Socket};
 use crate::meter::flow::Transport;
 use crate::meter::span::Span;
 use crate::meter::speaker::SharedApplication;
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_netem::IpVersions;
 use anabranch_scenario::result::Quantiles;
 use core::net::SocketAddr;
@@ -46,6 +46,9 @@ pub struct Session {
     speakers: Vec<Option<SharedApplication>>,
     tag: u32,
     one_clock: bool,
+    single_port: bool,
+    /// Processor time of the process at the start of the test.
+    processor: Duration,
     /// The time of the test.
     pub span: Arc<Span>,
     looks: Vec<Vec<Subflow>>,
@@ -84,11 +87,15 @@ impl Session {
         let SessionParameters { side, plan, test, cookie, one_clock } = setting;
         let span = Arc::new(Span::new(clock, test.warmup, test.until));
         let kept = if plan.keep_delays { max_delays(test.flows.len()) } else { 0 };
-        let tallies = test.flows.iter().map(|_| EndTally::new(&span, test.interval, kept)).collect();
+        let tally = |flow: &PlannedFlow| {
+            EndTally::new(&span, test.interval, kept).tolerating_abort(flow.options.tolerates_abort)
+        };
+        let tallies = test.flows.iter().map(tally).collect();
         let speaker = |flow: &PlannedFlow| {
             flow.applications[side]
                 .clone()
                 .map(|application| SharedApplication::new(application, test.warmup))
+                .map(|application| application.with_schedule(flow.schedule.clone()))
         };
         let speakers = test.flows.iter().map(speaker).collect();
         let ipv6 = lines.first().is_some_and(|line| line.remote.is_ipv6());
@@ -102,6 +109,8 @@ impl Session {
             tallies,
             tag: cookie as u32,
             one_clock,
+            single_port: plan.single_port,
+            processor: processor_time(),
             span,
             // A test also works without socket diagnostics.
             diagnostics: Diagnostics::open(versions).ok(),
@@ -111,11 +120,7 @@ impl Session {
 
     /// Runs to the end. `look` is called at the end of every interval, and frequently in between with `None`;
     /// it returns whether to continue.
-    pub fn run(
-        &mut self,
-        interval: anabranch_base::time::Duration,
-        look: &mut dyn FnMut(Option<Interval>) -> bool,
-    ) {
+    pub fn run(&mut self, interval: Duration, look: &mut dyn FnMut(Option<Interval>) -> bool) {
         let mut looks = core::mem::take(&mut self.looks);
         let mut diagnostics = self.diagnostics.take();
         let this = &*self;
@@ -170,6 +175,7 @@ impl Session {
                 one_clock: self.one_clock,
                 tally: &self.tallies[at],
                 span: &self.span,
+                max_message: flow.options.max_message.unwrap_or(u64::MAX),
             };
             let speaker = self.speakers[at].as_ref();
             if let Some(speaker) = speaker {
@@ -204,7 +210,7 @@ impl Session {
             drop(counts);
             let subflows: Vec<_> = sockets
                 .iter()
-                .filter(|socket| self.belongs_to_flow(at, socket))
+                .filter(|socket| self.belongs_to_flow(at, socket, &sockets))
                 .map(|socket| subflow(to, socket))
                 .collect();
             looks[at].extend_from_slice(&subflows);
@@ -214,11 +220,18 @@ impl Session {
         Interval { span_s: [from.as_secs_f64(), to.as_secs_f64()], flows }
     }
 
-    /// Whether a connection belongs to a flow: the server has a port for each.
-    fn belongs_to_flow(&self, flow: usize, socket: &Socket) -> bool {
+    /// Whether a connection, one of `all`, belongs to a flow: the server has a port for each, unless all share the control
+    /// port. Then subflows have the token of the first one.
+    fn belongs_to_flow(&self, flow: usize, socket: &Socket, all: &[Socket]) -> bool {
         let line = &self.lines[flow];
+        let ends = [line.local, line.remote].map(canonical);
+        let is_first = |socket: &Socket| [socket.local, socket.remote] == ends;
         match self.flows[flow].transport {
-            Transport::Tcp => [socket.local, socket.remote] == [line.local, line.remote],
+            Transport::Tcp => is_first(socket),
+            Transport::Mptcp if self.single_port => {
+                let token = all.iter().find(|socket| is_first(socket)).and_then(|first| first.token);
+                is_first(socket) || token.is_some() && socket.token == token
+            }
             Transport::Mptcp if self.side == 0 => socket.remote.port() == line.remote.port(),
             Transport::Mptcp => socket.local.port() == line.local.port(),
             Transport::Udp | Transport::Sctp => false,
@@ -252,11 +265,24 @@ impl Session {
                 answers: client.as_ref().map(|client| client.answers),
                 response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),
                 subflows,
+                aborted: self.tallies[at].counts().aborted.clone(),
             });
         }
         let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        EndResult { kernel: kernel.trim().to_owned(), fault, flows }
+        let processor_s = processor_time().saturating_sub(self.processor).as_secs_f64();
+        EndResult { kernel: kernel.trim().to_owned(), processor_s, fault, flows }
     }
+}
+
+/// The address without the mapping of IPv4 into IPv6 (RFC 4291 §2.5.5.2).
+const fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Processor time of this process.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
 fn subflow(now: Time, socket: &Socket) -> Subflow {

@@ -32,6 +32,8 @@ pub struct MessageTransfer<'a> {
     pub tally: &'a EndTally,
     /// The test.
     pub span: &'a Span,
+    /// Maximum length of a message, bytes; the application's longer ones are split.
+    pub max_message: u64,
 }
 
 impl MessageTransfer<'_> {
@@ -46,6 +48,8 @@ impl MessageTransfer<'_> {
     pub fn write(self, application: &SharedApplication) {
         let mut number = 0;
         let mut stream = Stream::default();
+        // The rest of a split message of the application.
+        let mut rest = None;
         while !self.span.is_over() {
             if stream.has_more() {
                 match self.push(&mut stream) {
@@ -55,9 +59,14 @@ impl MessageTransfer<'_> {
                 }
                 continue;
             }
-            match application.poll(self.span.now()) {
-                Step::Write { len, born } => {
+            let step = rest
+                .take()
+                .map_or_else(|| application.poll(self.span.now()), |(len, born)| Step::Write { len, born });
+            match step {
+                Step::Write { len: whole, born } => {
+                    let len = whole.min(self.max_message);
                     application.accepted(len);
+                    rest = (len < whole).then_some((whole - len, born));
                     let header = Header { tag: self.tag, number, len, born };
                     number = number.wrapping_add(1);
                     self.tally.counts().written.messages += 1;
@@ -116,7 +125,7 @@ impl MessageTransfer<'_> {
 
     fn record_failure(&self, error: Errno) {
         if !self.span.is_over() {
-            self.tally.record_fault(format!("the connection failed: {error}"));
+            self.tally.record_abort(format!("the connection failed: {error}"));
         }
     }
 
@@ -335,6 +344,7 @@ mod tests {
             one_clock: true,
             tally: &tally,
             span: &span,
+            max_message: u64::MAX,
         };
         let mut incoming = Incoming::default();
         let mut counted = 0;

@@ -22,6 +22,7 @@ pub struct EndTally {
     interval: Duration,
     warmup: Time,
     max_delays: usize,
+    tolerates_abort: bool,
     counts: Mutex<Counts>,
 }
 
@@ -36,6 +37,8 @@ pub struct Counts {
     pub closed: bool,
     /// An error: a sentence.
     pub fault: Option<String>,
+    /// The reason why the connection broke, if that does not end the test.
+    pub aborted: Option<String>,
     delays: Histogram,
 }
 
@@ -43,7 +46,13 @@ impl EndTally {
     /// The counters of an end of a flow in a test with this span and interval, which keep at most `max_delays`
     /// delays.
     pub fn new(span: &Span, interval: Duration, max_delays: usize) -> Self {
-        Self { interval, warmup: span.warmup, max_delays, counts: Mutex::default() }
+        Self { interval, warmup: span.warmup, max_delays, tolerates_abort: false, counts: Mutex::default() }
+    }
+
+    /// Whether the end of the connection does not end the test.
+    pub const fn tolerating_abort(mut self, tolerates_abort: bool) -> Self {
+        self.tolerates_abort = tolerates_abort;
+        self
     }
 
     /// The counts.
@@ -100,6 +109,15 @@ impl EndTally {
         self.counts().fault.get_or_insert(sentence);
     }
 
+    /// Records the end of the connection, which is an error unless the flow tolerates it.
+    pub fn record_abort(&self, sentence: String) {
+        if self.tolerates_abort {
+            self.counts().aborted.get_or_insert(sentence);
+        } else {
+            self.record_fault(sentence);
+        }
+    }
+
     /// Written and read data, with statistics of delays, and the error if there is one.
     pub fn result(&self) -> (Written, Read, Option<String>) {
         let mut counts = self.counts();
@@ -142,6 +160,17 @@ mod tests {
         assert_eq!(read.delays, [(0.6, 0.03)]);
         assert!((read.delay_s.unwrap().mean - 0.03).abs() < 1e-9);
         assert_eq!(fault, None);
+    }
+
+    #[test]
+    fn tolerated_abort_is_no_fault() {
+        let span = Span::new(Clock::new(), Time::ZERO, Time::MAX);
+        for (tolerates, expected) in [(true, (None, Some("broken"))), (false, (Some("broken"), None))] {
+            let tally = EndTally::new(&span, Duration::from_secs(1), 0).tolerating_abort(tolerates);
+            tally.record_abort("broken".to_owned());
+            let counts = tally.counts();
+            assert_eq!((counts.fault.as_deref(), counts.aborted.as_deref()), expected);
+        }
     }
 
     #[test]
