@@ -44,8 +44,7 @@ pub fn set_links(
     settings: &[(String, String)],
     directions: Directions,
 ) -> Result<Vec<Event>, InputError> {
-    events(scenario, at, settings, directions)
-        .map_err(|fault| InputError::without_place(fault.message.replace(" of the order", "")))
+    events(scenario, at, settings, directions).map_err(|fault| InputError::without_place(fault.message))
 }
 
 fn events(
@@ -74,7 +73,8 @@ fn events(
     for (link, set) in &sets {
         for directions in apart(&links[*link], set, directions) {
             let table = order(&links[*link], set, directions);
-            events.extend(build::order(&table, scenario, at)?);
+            let named = |fault: Fault| Fault { message: in_settings(&fault.message, &links[*link]), ..fault };
+            events.extend(build::order(&table, scenario, at).map_err(named)?);
         }
     }
     Ok(events)
@@ -129,11 +129,23 @@ const fn key_of(change: &Change) -> &'static str {
     }
 }
 
+/// The message about an order as one about settings of the link.
+fn in_settings(message: &str, link: &Link) -> String {
+    let message = message.replace(" of the order", "");
+    let path = format!("link.{}.", link.name);
+    if message.contains("set.") {
+        message.replacen("set.", &path, 1)
+    } else {
+        format!("link.{}: {message}", link.name)
+    }
+}
+
 /// Index of the link that the path of a setting names.
 fn link_of(segments: &[&str], scenario: &Scenario, origin: Origin) -> Result<usize, Fault> {
     let fault = |message| Err(Fault::new(origin, message));
     let [first, name, key, ..] = segments else {
-        let message = format!("{} is not the key of a link; write link.NAME.KEY=VALUE", segments.join("."));
+        let path = quoted(&segments.join("."));
+        let message = format!("{path} is not the key of a link; write link.NAME.KEY=VALUE");
         return fault(message);
     };
     if *first != "link" {
@@ -279,7 +291,7 @@ mod tests {
     #[test]
     fn invalid_settings_are_refused() {
         for (setting, parts) in [
-            ("rate=5 Mbit/s", ["rate is not the key of a link", "link.NAME.KEY=VALUE"]),
+            ("rate=5 Mbit/s", ["\"rate\" is not the key of a link", "link.NAME.KEY=VALUE"]),
             ("flow.A-B.start=5 s", ["only links can be changed", "link.NAME.KEY=VALUE"]),
             ("link.wlam.rate=5 Mbit/s", ["there is no link \"wlam\"", "did you mean \"wlan\""]),
             (
@@ -288,8 +300,8 @@ mod tests {
             ),
             ("link.wlan.address=new", ["\"link.wlan.address\" cannot be set", "reorder"]),
             ("link.wlan.rate=fast", ["rate", "fast"]),
-            ("link.wlan.rate=5", ["rate", "has no unit"]),
-            ("link.wlan.loss.rate=2", ["loss", "from 0 to 1"]),
+            ("link.wlan.rate=5", ["link.wlan", "has no unit"]),
+            ("link.wlan.loss.rate=2", ["link.wlan.loss.rate is 2", "from 0 to 1"]),
             ("link.wlan.queue.kind=fast", ["queue", "fifo"]),
             ("link.wlan.state=off", ["state", "down"]),
         ] {
