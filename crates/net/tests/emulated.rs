@@ -2,6 +2,7 @@
 //! time, with the same marks, or is dropped for the same reason.
 #![cfg(target_os = "linux")]
 
+use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_net::emulator::{Arrived, EmulatedNetwork};
@@ -10,7 +11,8 @@ use anabranch_netem::{Change, Interface, IpVersion, Reorder};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Directions, Event};
 use anabranch_scenario::result::{LinkResult, MiddleboxResult};
-use anabranch_wire::{Body, Ecn, Packet, Payload, udp};
+use anabranch_wire::{Body, Checksum, Ecn, Packet, Payload, udp};
+use core::net::IpAddr;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -392,4 +394,72 @@ fn a_thousand_changes_lose_only_dropped_packets() {
     let [queue, changed] = ["queue", "changed"].map(|cause| dropped(&links, cause));
     assert!(queue > 100 && changed > 100 && arrived > 1000, "{queue} {changed} {arrived}");
     assert_eq!(sent, arrived + queue + changed);
+}
+
+/// An IPv4 packet with a TCP segment of these bytes, with the right checksums.
+fn tcp_packet([source, destination]: [[u8; 4]; 2], segment: &[u8]) -> Vec<u8> {
+    let len = (20 + segment.len()) as u16;
+    let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0];
+    bytes[2..4].copy_from_slice(&len.to_be_bytes());
+    bytes.extend(source.into_iter().chain(destination));
+    let sum = Checksum::new().bytes(&bytes).finish();
+    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    bytes.extend_from_slice(segment);
+    bytes[36..38].fill(0);
+    let tail = [[0, 6], (segment.len() as u16).to_be_bytes()].concat();
+    let sum = Checksum::new().bytes(&bytes[12..20]).bytes(&tail).bytes(&bytes[20..]).finish();
+    bytes[36..38].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn middleboxes_survive_mutated_segments() {
+    let mut rng = Rng::new(7);
+    for does in [
+        "kind = \"strip-options\", timestamps = true, sack = true, window_scale = true",
+        "kind = \"split\", size = 7",
+        "kind = \"merge\", size = 400, wait = \"3 ms\"",
+        "kind = \"nat\"",
+        "kind = \"shaper\", rate = \"1 Mbit/s\"",
+        "kind = \"firewall\", answer = \"reset\"",
+        "kind = \"firewall\", answer = \"icmp\", limit = 3",
+    ] {
+        let side = if does.contains("nat") || does.contains("firewall") { "from = [\"wifi\"]\n" } else { "" };
+        let text = format!(
+            "{TWO_WAYS}[[middlebox]]\nnode = \"N1\"\n{side}does = {{ {does} }}\n\
+             [[flow]]\nfrom = \"C\"\nto = \"S\"\nprotocol = \"tcp\"\n"
+        );
+        let scenario = anabranch_scenario::parse(&text, "mutated", &[]).expect("a scenario");
+        let mut network = EmulatedNetwork::new(&scenario, 1).expect("a network");
+        let [client, server] = [0, 1].map(|end| network.network().interfaces(0, end)[0]);
+        let addresses = [client, server].map(|interface| match interface.address(scenario.ip) {
+            IpAddr::V4(address) => address.octets(),
+            IpAddr::V6(address) => panic!("{address}"),
+        });
+        let (mut seq, mut arrived) = (1_u32, 0);
+        for round in 0..5_000_u64 {
+            let now = Time::from_nanos(round * 500_000);
+            network.advance(now, &mut |_| arrived += 1);
+            // Ports, sequence number, a header of up to 60 bytes with random options, and some data.
+            let words = 5 + rng.between(0, 10) as usize;
+            let mut segment = [&[0, 80, 0, 80][..], &seq.to_be_bytes(), &[0; 4], &[0; 8]].concat();
+            segment.resize(4 * words, 0);
+            segment[20..]
+                .fill_with(|| [1, 2, 4, 5, 8, 10, 30, rng.between(0, 255) as u8][rng.between(0, 7) as usize]);
+            segment[12] = (words as u8) << 4;
+            segment[13] =
+                [0x10, 0x18, 0x02, 0x11, 0x04, rng.between(0, 255) as u8][rng.between(0, 5) as usize];
+            segment.extend((0..rng.between(0, 60)).map(|at| at as u8));
+            seq = seq.wrapping_add((segment.len() - 4 * words) as u32);
+            let forward = rng.chance(0.7);
+            let [from, pair] = if forward { [0, 0] } else { [1, 1] };
+            let ends = if pair == 0 { addresses } else { [addresses[1], addresses[0]] };
+            network.send(now, [client, server][from], tcp_packet(ends, &segment));
+        }
+        network.advance(Time::from_nanos(20_000_000_000), &mut |_| arrived += 1);
+        // A translator and a firewall drop segments whose options they cannot parse.
+        assert!(arrived > 300, "{does}: {arrived}");
+        let boxes = network.middleboxes();
+        assert!(boxes[0].changed + boxes[0].dropped > 0 || does.contains("shaper"), "{boxes:?}");
+    }
 }
