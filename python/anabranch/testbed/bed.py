@@ -304,15 +304,13 @@ class Testbed:
             raise translated(error) from None
         except (OSError, TypeError) as error:
             raise RunFailed(str(error)) from None
-        places: dict[int, tuple[int, int]] = {}
-        for number, host in enumerate(self.layout["hosts"]):
-            for index, interface in enumerate(host["interfaces"]):
-                # An interface with several addresses has several entries.
-                places.setdefault(interface["index"], (number, index))
+        # An interface with several addresses has several entries.
         changes = [
-            {"host": places[interface][0], "interface": places[interface][1], "up": up}
-            for interface, up in switched
-            if interface in places
+            {"host": number, "interface": index, "up": up}
+            for end, up in switched
+            for number, host in enumerate(self.layout["hosts"])
+            for index, interface in enumerate(host["interfaces"])
+            if interface["index"] == end
         ]
         if changes:
             with self._changing:

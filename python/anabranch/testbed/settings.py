@@ -224,9 +224,7 @@ def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]
     reached = {route["to"]: "" for interface in own for route in interface["routes"]}
     used = {address: routes.get(link, default) for address, link in (reached | links).items()}
     return {
-        address: places.get((link, ":" in address), _NO_INTERFACE)
-        for address, link in used.items()
-        if link is not None
+        address: places.get((link, ":" in address), _NO_INTERFACE) for address, link in used.items() if link is not None
     }
 
 
