@@ -356,7 +356,7 @@ fn a_thousand_changes_lose_only_dropped_packets() {
                 [[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\n";
     let scenario = anabranch_scenario::parse(text, "changes", &[]).expect("a scenario");
     let mut network = EmulatedNetwork::new(&scenario, 1).expect("a network");
-    let (from, bytes) = datagram(&mut network, scenario.ip);
+    let (from, bytes) = datagram(&mut network, IpVersion::V4);
     let fifo = |packets| {
         let limit = QueueLimit::Packets(packets);
         Change::Queue(queue::Settings::Fifo(queue::fifo::Settings { limit }))
@@ -432,7 +432,7 @@ fn middleboxes_survive_mutated_segments() {
         let scenario = anabranch_scenario::parse(&text, "mutated", &[]).expect("a scenario");
         let mut network = EmulatedNetwork::new(&scenario, 1).expect("a network");
         let [client, server] = [0, 1].map(|end| network.network().interfaces(0, end)[0]);
-        let addresses = [client, server].map(|interface| match interface.address(scenario.ip) {
+        let addresses = [client, server].map(|interface| match interface.address(IpVersion::V4) {
             IpAddr::V4(address) => address.octets(),
             IpAddr::V6(address) => panic!("{address}"),
         });
