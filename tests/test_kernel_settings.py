@@ -292,10 +292,33 @@ def test_scenario_routes_go_to_the_main_table() -> None:
     assert (bare["A"].main, bare["A"].policy_routing) == (found["A"].main, False)
 
 
-def test_middleboxes_are_those_of_the_simulator() -> None:
+def test_routers_of_netem_are_no_middleboxes() -> None:
     text = f'{CROSSED}[[middlebox]]\nnode = "R"\ndoes = {{ kind = "strip-options" }}\n'
-    with pytest.raises(InputError, match=r'node "R" is a middlebox, .* use --world sim'):
-        settings(layout(text=text))
+    settings(layout(text=text))
+    with pytest.raises(InputError, match=r'node "R" is a middlebox, .* use --links emulator'):
+        netem.check(layout(text=text))
+
+
+def test_hosts_route_to_translators() -> None:
+    # B reaches the translator's outside address as an address of A.
+    text = CROSSED.partition("[[host]]")[0]
+    far = '[[link]]\nname = "far"\nbetween = ["R", "C"]\nrate = "10 Mbit/s"\n'
+    flow = '[[flow]]\nname = "G"\nfrom = "A"\nto = "C"\nprotocol = "tcp"\n'
+    box = '[[middlebox]]\nnode = "R"\nfrom = ["one", "two"]\ndoes = { kind = "nat" }\n'
+    found = layout(text=f"{text}{far}{flow}{box}")
+    router = next(router for router in found["routers"] if router["name"] == "R")
+    number = next(interface["index"] for interface in router["interfaces"] if interface["device"].startswith("link4"))
+    outside = f"10.0.0.{4 * (number // 2) + number % 2 + 1}"
+    hosts_of = {host["name"]: host for host in found["hosts"]}
+    routes = {route["to"]: route["host"] for route in hosts_of["C"]["interfaces"][0]["routes"]}
+    assert routes[outside] == "A"
+
+
+def test_host_without_mptcp_has_no_main_table() -> None:
+    text = CROSSED.partition("[[host]]")[0] + '[[host]]\nname = "B"\nmptcp = false\n'
+    found = settings(layout('flow.F.protocol="mptcp"', text=text))
+    assert [found[name].sysctls["net.mptcp.enabled"] for name in "AB"] == ["1", "0"]
+    assert found["B"].main is None
 
 
 def test_disjoint_pairs_need_the_main_table() -> None:

@@ -88,6 +88,9 @@ set = { state = "up" }
     scenario = anabranch.Scenario.from_toml(text + behind).with_settings(settings)
     (stream,) = diagnose(anabranch.run(scenario).document)
     assert stream.startswith('"stream" fell back to plain TCP and had one path: two SYNs were lost, or ')
+    without = anabranch.Scenario.from_toml(f'{PAIR}[[host]]\nname = "b"\nmptcp = false\n').with_settings(settings)
+    (stream,) = diagnose(anabranch.run(without).document)
+    assert stream.endswith('host "b" does not support Multipath TCP (mptcp = false).')
 
 
 def test_translator_blocks_connections_from_outside() -> None:

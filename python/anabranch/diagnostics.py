@@ -98,7 +98,12 @@ def _sentence(flow: FlowResult, document: Document) -> str:
     symptom = _symptom(flow, document)
     if symptom:
         return f'"{flow["name"]}" {symptom}: {_cause(flow, document)}.'
-    return f'"{flow["name"]}" fell back to plain TCP and had one path: {_FALLBACK}.' if flow["fallback"] else ""
+    if not flow["fallback"]:
+        return ""
+    ends = [flow["from"], flow.get("through", flow["to"])]
+    without = [host["name"] for host in document.get("scenario", {}).get("host", []) if host.get("mptcp") is False]
+    found = [f'host "{end}" does not support Multipath TCP (mptcp = false)' for end in ends if end in without]
+    return f'"{flow["name"]}" fell back to plain TCP and had one path: {" and ".join(found) or _FALLBACK}.'
 
 
 def _symptom(flow: FlowResult, document: Document) -> str:

@@ -9,6 +9,9 @@ use anabranch_wire::{Body, Ecn, Packet, Payload};
 use core::net::{IpAddr, Ipv4Addr};
 
 pub const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+/// The router's inside address.
+pub const INSIDE: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+/// The router's outside address.
 pub const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 5));
 pub const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 6));
 
@@ -50,13 +53,14 @@ pub fn join() -> Packet {
 
 /// A packet that crosses from inside to outside; `onward` identifies its next link.
 pub fn out(packet: Packet, onward: u32) -> Transit<u32> {
-    Transit { packet, inside: true, crosses: true, leaves_from: Some(ROUTER), onward }
+    let arrives_at = INSIDE;
+    Transit { packet, inside: true, crosses: true, arrives_at, leaves_from: Some(ROUTER), onward }
 }
 
 /// A packet from outside.
 pub fn back(packet: Packet, onward: u32) -> Transit<u32> {
-    let leaves_from = (packet.destination != ROUTER).then_some(CLIENT);
-    Transit { packet, inside: false, crosses: true, leaves_from, onward }
+    let leaves_from = (packet.destination != ROUTER).then_some(INSIDE);
+    Transit { packet, inside: false, crosses: true, arrives_at: ROUTER, leaves_from, onward }
 }
 
 /// The outcome of one packet.

@@ -31,7 +31,8 @@
 //! };
 //! let mut middlebox = Middlebox::new(&Settings::Strip(settings));
 //! let mut outcome = Outcome::default();
-//! let transit = Transit { packet, inside: true, crosses: true, leaves_from: None, onward: "route" };
+//! let arrives_at = [10, 0, 0, 5].into();
+//! let transit = Transit { packet, inside: true, crosses: true, arrives_at, leaves_from: None, onward: "route" };
 //! middlebox.pass(Time::ZERO, transit, &mut outcome);
 //!
 //! let (packet, _) = &outcome.sent[0];
@@ -46,6 +47,7 @@
 //! forwards the packets of both outcomes, in order.
 
 pub mod drop_syn;
+pub mod firewall;
 mod flow;
 pub mod merge;
 pub mod nat;
@@ -71,6 +73,8 @@ pub struct Transit<R> {
     pub inside: bool,
     /// True if the packet crosses between inside and outside, or is addressed to the node itself.
     pub crosses: bool,
+    /// The address of the interface by which it has arrived at the node.
+    pub arrives_at: IpAddr,
     /// The address of the interface by which it leaves the node; `None` if it is addressed to the node
     /// itself.
     pub leaves_from: Option<IpAddr>,
@@ -187,6 +191,7 @@ middleboxes! {
     Merge in merge,
     Nat in nat,
     Shaper in shaper,
+    Firewall in firewall,
 }
 
 impl<R: Copy> Middlebox<R> {
@@ -202,7 +207,7 @@ impl<R: Copy> Middlebox<R> {
 impl Settings {
     /// True if the middlebox distinguishes inside and outside; its key `from` is then required.
     pub const fn has_an_inside(&self) -> bool {
-        matches!(self, Self::Nat(_))
+        matches!(self, Self::Nat(_) | Self::Firewall(_))
     }
 }
 

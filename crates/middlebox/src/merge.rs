@@ -72,7 +72,7 @@ impl<R> State<R> {
 
 impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
-        let Transit { packet, inside, onward, .. } = transit;
+        let Transit { packet, inside, crosses, arrives_at, leaves_from, onward } = transit;
         let key = FlowKey::of(&packet);
         let Some((key, Body::Tcp(segment))) = key.zip(Some(&packet.body)).filter(|_| inside) else {
             outcome.send(packet, onward);
@@ -94,7 +94,7 @@ impl<R: Copy> Behaviour<R> for State<R> {
             // The next segment may be appended to it.
             return self.pass(
                 now,
-                Transit { packet, inside, crosses: transit.crosses, leaves_from: None, onward },
+                Transit { packet, inside, crosses, arrives_at, leaves_from, onward },
                 outcome,
             );
         }

@@ -1,5 +1,6 @@
 //! The hosts of a scenario with their interfaces, addresses and routes, for configuration on a machine.
 
+use crate::translators;
 use anabranch_netem::network::{BuildError, Node};
 use anabranch_netem::{FlowHash, Interface, InterfaceAddress, IpVersion, Network};
 use anabranch_scenario::Scenario;
@@ -112,7 +113,7 @@ pub struct RouterRoute {
 pub struct Route {
     /// The address.
     pub to: String,
-    /// The host that has it.
+    /// The host that has it, or that is behind the translator that has it.
     pub host: String,
     /// The largest packet that fits every link in both directions, bytes.
     pub mtu: u32,
@@ -194,13 +195,14 @@ impl Layout {
             .iter()
             .flat_map(|node| addresses(&network, node).map(|address| (address, node.name.clone())))
             .collect();
+        let outside = translators::outside(scenario, &network);
         let mut hosts = Vec::with_capacity(nodes.len());
         for node in &nodes {
             let mut reached: Vec<InterfaceAddress> = Vec::new();
             let mut interfaces: Vec<HostInterface> = Vec::new();
             for own in addresses(&network, node).collect::<Vec<_>>() {
                 let mut routes = Vec::new();
-                for (to, host) in all.iter().filter(|(_, host)| *host != node.name) {
+                for (to, host) in all.iter().chain(&outside).filter(|(_, host)| *host != node.name) {
                     let Some(mtu) = path_mtu(scenario, &mut network, own, *to) else { continue };
                     let first = !reached.contains(to);
                     reached.push(*to);

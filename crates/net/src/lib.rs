@@ -111,6 +111,7 @@ mod network;
 mod secrets;
 mod stack;
 mod tap;
+mod translators;
 mod tun;
 mod udp;
 pub mod user;

@@ -2,11 +2,17 @@
 //! time, with the same marks, or is dropped for the same reason.
 #![cfg(target_os = "linux")]
 
-use anabranch_base::time::Time;
+use anabranch_base::rng::Rng;
+use anabranch_base::time::{Duration, Time};
+use anabranch_base::units::Rate;
 use anabranch_net::emulator::{Arrived, EmulatedNetwork};
-use anabranch_netem::Interface;
+use anabranch_netem::queue::{self, QueueLimit};
+use anabranch_netem::{Change, Interface, IpVersion, Reorder};
 use anabranch_scenario::Scenario;
-use anabranch_scenario::result::LinkResult;
+use anabranch_scenario::model::{Directions, Event};
+use anabranch_scenario::result::{LinkResult, MiddleboxResult};
+use anabranch_wire::{Body, Checksum, Ecn, Packet, Payload, udp};
+use core::net::IpAddr;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -17,6 +23,9 @@ struct Seen {
     interface: Interface,
     bytes: Vec<u8>,
 }
+
+/// Results of the links and of the middleboxes.
+type Nodes = (Vec<LinkResult>, Vec<MiddleboxResult>);
 
 /// The packets of a capture: its enhanced packet blocks.
 fn packets(file: &Path) -> Vec<Seen> {
@@ -35,8 +44,8 @@ fn packets(file: &Path) -> Vec<Seen> {
 }
 
 /// Runs a scenario in the simulator; returns packets sent by hosts, packets that arrived there, and the
-/// links.
-fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<LinkResult>) {
+/// results of the network.
+fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Nodes) {
     let pcap = std::env::temp_dir().join(format!("anabranch-{name}-{}.pcapng", std::process::id()));
     let options =
         anabranch_sim::RunOptions { pcap: Some(pcap.clone().into()), ..anabranch_sim::RunOptions::default() };
@@ -55,11 +64,11 @@ fn simulated(name: &str, scenario: &Scenario) -> (Vec<Seen>, Vec<Seen>, Vec<Link
         Interface::of_address(packet.source()) == Some(seen.interface)
     };
     let (sent, arrived) = all.into_iter().filter(at_host).partition(own);
-    (sent, arrived, result.links)
+    (sent, arrived, (result.links, result.middleboxes))
 }
 
 /// Sends the same packets at the same times through the emulated network.
-fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) {
+fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Nodes) {
     let mut network = EmulatedNetwork::new(scenario, scenario.seed).expect("a network");
     let mut arrived = Vec::new();
     let mut deliver = |Arrived { at, to, packet }| {
@@ -73,28 +82,32 @@ fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Vec<LinkResult>) 
     // Events exactly at the end do not belong to the run.
     network.advance(Time::from_nanos(end.as_nanos() - 1), &mut deliver);
     assert_eq!(network.unreachable(), 0);
-    let links = network.links(end, scenario);
-    (arrived, links)
+    (arrived, (network.links(end, scenario), network.middleboxes()))
 }
 
 /// Checks that both results are equal; returns the links.
 fn compare_with_simulator(name: &str, text: &str) -> Vec<LinkResult> {
+    compare_networks(name, text, 1000).0
+}
+
+/// Checks that both results are equal, with more than `fewest` arrivals; returns the results of the network.
+fn compare_networks(name: &str, text: &str, fewest: usize) -> Nodes {
     let scenario = anabranch_scenario::parse(text, name, &[]).expect("a scenario");
-    let (sent, expected, links) = simulated(name, &scenario);
-    let (arrived, emulated_links) = emulated(&scenario, &sent);
-    assert!(expected.len() > 1000, "{} packets arrived", expected.len());
-    assert_eq!(arrived.len(), expected.len());
+    let (sent, expected, theirs) = simulated(name, &scenario);
+    let (arrived, ours) = emulated(&scenario, &sent);
+    assert!(expected.len() > fewest, "{} packets arrived", expected.len());
     let mut sorted = [arrived, expected];
     // Simultaneous arrivals at several hosts have no order.
     for seen in &mut sorted {
         seen.sort_by_key(|seen| (seen.at, seen.interface));
     }
-    for (ours, theirs) in sorted[0].iter().zip(&sorted[1]) {
-        assert_eq!((ours.at, ours.interface), (theirs.at, theirs.interface));
-        assert_eq!(ours.bytes, theirs.bytes, "at {:?}", ours.at);
+    for (arrived, expected) in sorted[0].iter().zip(&sorted[1]) {
+        assert_eq!((arrived.at, arrived.interface), (expected.at, expected.interface), "{text}");
+        assert_eq!(arrived.bytes, expected.bytes, "at {:?}: {text}", arrived.at);
     }
-    assert_eq!(emulated_links, links);
-    links
+    assert_eq!(sorted[0].len(), sorted[1].len(), "{text}");
+    assert_eq!(ours, theirs);
+    theirs
 }
 
 fn dropped(links: &[LinkResult], cause: &str) -> u64 {
@@ -252,5 +265,201 @@ between = ["S", "C"]
             links.iter().filter(|link| ["p", "q"].contains(&link.name.as_str())).all(|link| link.packets > 0)
         );
         assert!(dropped(&links, "loss") > 0);
+    }
+}
+
+/// A client with two ways to a server, each through a middlebox.
+const TWO_WAYS: &str = r#"
+title = "two ways"
+duration = "4 s"
+[link_defaults]
+rate = "10 Mbit/s"
+delay = "5 ms"
+[[link]]
+name = "wifi"
+between = ["C", "N1"]
+[[link]]
+name = "cell"
+between = ["C", "N2"]
+[[link]]
+name = "north"
+between = ["N1", "R"]
+[[link]]
+name = "south"
+between = ["N2", "R"]
+[[link]]
+name = "last"
+between = ["R", "S"]
+rate = "100 Mbit/s"
+"#;
+
+#[test]
+fn emulated_middleboxes_equal_simulated_ones() {
+    let kinds = [
+        "kind = \"strip-options\", timestamps = true",
+        "kind = \"strip-options\", syn = false",
+        "kind = \"drop-syn\", capable = false",
+        "kind = \"drop-syn\"",
+        "kind = \"split\", size = 300",
+        "kind = \"merge\", size = 1400, wait = \"5 ms\"",
+        "kind = \"nat\"",
+        "kind = \"shaper\", rate = \"3 Mbit/s\", limit = \"30 packets\"",
+        "kind = \"firewall\", answer = \"icmp\"",
+        "kind = \"firewall\", answer = \"reset\", tcp_timeout = \"1 s\", limit = 2",
+    ];
+    let from = |sides: [&str; 2]| sides.map(|link| format!("from = [\"{link}\"]\n"));
+    // The insides of translators are the client's sides, unless a firewall protects the server's side of one way.
+    let (client, server) = (from(["wifi", "cell"]), from(["wifi", "south"]));
+    for does in kinds {
+        let has_inside = does.contains("nat") || does.contains("firewall");
+        let sides = if does.contains("icmp") || does.contains("reset") { &server } else { &client };
+        for flow in [
+            "protocol = \"mptcp\"\nmtu = 600",
+            "protocol = \"mptcp\"\nmtu = 600\ndss_checksum = true\ndirection = \"reverse\"",
+            "protocol = \"sctp\"",
+            "protocol = \"udp\"\nworkload = { kind = \"rate\", rate = \"5 Mbit/s\" }",
+        ] {
+            if flow.contains("sctp") && does.contains("nat") {
+                continue; // No packet arrives.
+            }
+            let mut text = TWO_WAYS.to_owned();
+            for (node, side) in ["N1", "N2"].into_iter().zip(sides) {
+                let side = if has_inside { side } else { "" };
+                write!(text, "[[middlebox]]\nnode = \"{node}\"\n{side}does = {{ {does} }}\n")
+                    .expect("memory");
+            }
+            write!(text, "[[flow]]\nfrom = \"C\"\nto = \"S\"\n{flow}\n").expect("memory");
+            let (_, boxes) = compare_networks("middleboxes", &text, 100);
+            assert!(boxes[0].packets > 0, "{does}, {flow}: {boxes:?}");
+            // The shaper's queue may suffice, and only one firewall refuses packets, of protocols with several paths.
+            let is_certain = flow.contains("mptcp") && !does.contains("shaper");
+            let has_effect = boxes.iter().any(|found| found.changed + found.dropped > 0);
+            assert!(has_effect || !is_certain, "{does}, {flow}: {boxes:?}");
+        }
+    }
+}
+
+/// Packets of 1000 bytes from the first host of a flow to the second.
+fn datagram(network: &mut EmulatedNetwork, version: IpVersion) -> (Interface, Vec<u8>) {
+    let [from, to] = [0, 1].map(|end| network.network().interfaces(0, end)[0]);
+    let payload = Payload::new(0, 972);
+    let body = Body::Udp(udp::Datagram { source_port: 1, destination_port: 2, payload });
+    let [source, destination] = [from, to].map(|interface| interface.address(version));
+    let mut bytes = Vec::new();
+    Packet { source, destination, ecn: Ecn::NotEct, body }.emit(&mut bytes);
+    (from, bytes)
+}
+
+#[test]
+fn a_thousand_changes_lose_only_dropped_packets() {
+    let text = "duration = \"60 s\"\n[[link]]\nbetween = [\"A\", \"B\"]\nrate = \"10 Mbit/s\"\n\
+                [[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"tcp\"\n";
+    let scenario = anabranch_scenario::parse(text, "changes", &[]).expect("a scenario");
+    let mut network = EmulatedNetwork::new(&scenario, 1).expect("a network");
+    let (from, bytes) = datagram(&mut network, IpVersion::V4);
+    let fifo = |packets| {
+        let limit = QueueLimit::Packets(packets);
+        Change::Queue(queue::Settings::Fifo(queue::fifo::Settings { limit }))
+    };
+    let (mut sent, mut arrived) = (0, 0);
+    for round in 0..1000_u64 {
+        // 16 Mbit/s, about the mean rate of the link, so that its queue overflows now and then.
+        let now = Time::from_nanos(round * 4_000_000);
+        network.advance(now, &mut |_| arrived += 1);
+        let change = match round % 6 {
+            0 => Change::Rate(Rate::from_bits_per_second(round / 6 % 4 * 10_000_000)),
+            1 => Change::Delay(Duration::from_millis(round % 20)),
+            2 => Change::Jitter(Duration::from_millis(round % 8)),
+            3 => fifo(1 + round % 30),
+            4 => Change::Reorder(
+                (round % 4 == 0).then_some(Reorder { rate: 0.3, delay: Duration::from_millis(5) }),
+            ),
+            _ => fifo(40),
+        };
+        network.apply(now, &Event::link(now, (0, Directions::Both), vec![change]));
+        for _ in 0..8 {
+            network.send(now, from, bytes.clone());
+            sent += 1;
+        }
+    }
+    let end = Time::from_nanos(4_000_000_000);
+    network.advance(end, &mut |_| arrived += 1);
+    network.apply(
+        end,
+        &Event::link(end, (0, Directions::Both), vec![Change::Rate(Rate::from_bits_per_second(10_000_000))]),
+    );
+    let end = Time::from_nanos(30_000_000_000);
+    network.advance(end, &mut |_| arrived += 1);
+    let links = network.links(end, &scenario);
+    let [queue, changed] = ["queue", "changed"].map(|cause| dropped(&links, cause));
+    assert!(queue > 100 && changed > 100 && arrived > 1000, "{queue} {changed} {arrived}");
+    assert_eq!(sent, arrived + queue + changed);
+}
+
+/// An IPv4 packet with a TCP segment of these bytes, with the right checksums.
+fn tcp_packet([source, destination]: [[u8; 4]; 2], segment: &[u8]) -> Vec<u8> {
+    let len = (20 + segment.len()) as u16;
+    let mut bytes = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0];
+    bytes[2..4].copy_from_slice(&len.to_be_bytes());
+    bytes.extend(source.into_iter().chain(destination));
+    let sum = Checksum::new().bytes(&bytes).finish();
+    bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+    bytes.extend_from_slice(segment);
+    bytes[36..38].fill(0);
+    let tail = [[0, 6], (segment.len() as u16).to_be_bytes()].concat();
+    let sum = Checksum::new().bytes(&bytes[12..20]).bytes(&tail).bytes(&bytes[20..]).finish();
+    bytes[36..38].copy_from_slice(&sum.to_be_bytes());
+    bytes
+}
+
+#[test]
+fn middleboxes_survive_mutated_segments() {
+    let mut rng = Rng::new(7);
+    for does in [
+        "kind = \"strip-options\", timestamps = true, sack = true, window_scale = true",
+        "kind = \"split\", size = 7",
+        "kind = \"merge\", size = 400, wait = \"3 ms\"",
+        "kind = \"nat\"",
+        "kind = \"shaper\", rate = \"1 Mbit/s\"",
+        "kind = \"firewall\", answer = \"reset\"",
+        "kind = \"firewall\", answer = \"icmp\", limit = 3",
+    ] {
+        let side = if does.contains("nat") || does.contains("firewall") { "from = [\"wifi\"]\n" } else { "" };
+        let text = format!(
+            "{TWO_WAYS}[[middlebox]]\nnode = \"N1\"\n{side}does = {{ {does} }}\n\
+             [[flow]]\nfrom = \"C\"\nto = \"S\"\nprotocol = \"tcp\"\n"
+        );
+        let scenario = anabranch_scenario::parse(&text, "mutated", &[]).expect("a scenario");
+        let mut network = EmulatedNetwork::new(&scenario, 1).expect("a network");
+        let [client, server] = [0, 1].map(|end| network.network().interfaces(0, end)[0]);
+        let addresses = [client, server].map(|interface| match interface.address(IpVersion::V4) {
+            IpAddr::V4(address) => address.octets(),
+            IpAddr::V6(address) => panic!("{address}"),
+        });
+        let (mut seq, mut arrived) = (1_u32, 0);
+        for round in 0..5_000_u64 {
+            let now = Time::from_nanos(round * 500_000);
+            network.advance(now, &mut |_| arrived += 1);
+            // Ports, sequence number, a header of up to 60 bytes with random options, and some data.
+            let words = 5 + rng.between(0, 10) as usize;
+            let mut segment = [&[0, 80, 0, 80][..], &seq.to_be_bytes(), &[0; 4], &[0; 8]].concat();
+            segment.resize(4 * words, 0);
+            segment[20..]
+                .fill_with(|| [1, 2, 4, 5, 8, 10, 30, rng.between(0, 255) as u8][rng.between(0, 7) as usize]);
+            segment[12] = (words as u8) << 4;
+            segment[13] =
+                [0x10, 0x18, 0x02, 0x11, 0x04, rng.between(0, 255) as u8][rng.between(0, 5) as usize];
+            segment.extend((0..rng.between(0, 60)).map(|at| at as u8));
+            seq = seq.wrapping_add((segment.len() - 4 * words) as u32);
+            let forward = rng.chance(0.7);
+            let [from, pair] = if forward { [0, 0] } else { [1, 1] };
+            let ends = if pair == 0 { addresses } else { [addresses[1], addresses[0]] };
+            network.send(now, [client, server][from], tcp_packet(ends, &segment));
+        }
+        network.advance(Time::from_nanos(20_000_000_000), &mut |_| arrived += 1);
+        // A translator and a firewall drop segments whose options they cannot parse.
+        assert!(arrived > 300, "{does}: {arrived}");
+        let boxes = network.middleboxes();
+        assert!(boxes[0].changed + boxes[0].dropped > 0 || does.contains("shaper"), "{boxes:?}");
     }
 }

@@ -43,11 +43,13 @@ pub enum DropCause {
     Down,
     /// Larger than the link's MTU.
     Mtu,
+    /// Beyond the lower limit of a queue that was changed.
+    Changed,
 }
 
 impl DropCause {
     /// All causes, in order.
-    pub const ALL: [Self; 5] = [Self::Queue, Self::Aqm, Self::Loss, Self::Down, Self::Mtu];
+    pub const ALL: [Self; 6] = [Self::Queue, Self::Aqm, Self::Loss, Self::Down, Self::Mtu, Self::Changed];
 
     /// The name used in results.
     pub const fn name(self) -> &'static str {
@@ -57,6 +59,7 @@ impl DropCause {
             Self::Loss => "loss",
             Self::Down => "down",
             Self::Mtu => "mtu",
+            Self::Changed => "changed",
         }
     }
 }
@@ -77,13 +80,13 @@ pub struct Dropped<F> {
 #[derive(Clone, Debug)]
 pub struct Drops<F> {
     frames: Vec<Dropped<F>>,
-    counts: [u64; 5],
+    counts: [u64; 6],
     marks: u64,
 }
 
 impl<F> Default for Drops<F> {
     fn default() -> Self {
-        Self { frames: Vec::new(), counts: [0; 5], marks: 0 }
+        Self { frames: Vec::new(), counts: [0; 6], marks: 0 }
     }
 }
 
@@ -95,7 +98,7 @@ impl<F> Drops<F> {
     }
 
     /// Frames dropped since the start, by cause in the order of [`DropCause::ALL`].
-    pub const fn counts(&self) -> [u64; 5] {
+    pub const fn counts(&self) -> [u64; 6] {
         self.counts
     }
 

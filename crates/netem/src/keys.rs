@@ -74,6 +74,8 @@ pub enum Takes {
     },
     /// The capacity of a queue: packets or bytes, at least one.
     Limit,
+    /// One of these words.
+    Word(&'static [Word]),
     /// Whole numbers from 1 on, in ascending order.
     Ascending,
     /// The name of a CSV file with probabilities over time, in the columns `time_s` and `column`.
@@ -83,6 +85,15 @@ pub enum Takes {
     },
     /// Any of these types, which differ in their notation.
     Either(&'static [Takes]),
+}
+
+/// A word that a key takes.
+#[derive(Debug)]
+pub struct Word {
+    /// The word.
+    pub name: &'static str,
+    /// Description in one line.
+    pub summary: &'static str,
 }
 
 impl QueueLimit {
@@ -115,6 +126,8 @@ pub enum Value {
     Rate(Rate),
     /// A value of the type [`Takes::Limit`].
     Limit(QueueLimit),
+    /// A value of the type [`Takes::Word`].
+    Word(&'static str),
     /// A value of the type [`Takes::Ascending`].
     Ascending(Arc<[u64]>),
     /// A value of the type [`Takes::Probabilities`].
@@ -149,6 +162,7 @@ impl Values<'_> {
     getter!(time, Time, Duration);
     getter!(rate, Rate, Rate);
     getter!(limit, Limit, QueueLimit);
+    getter!(word, Word, &'static str);
     getter!(ascending, Ascending, Arc<[u64]>);
     getter!(series, Series, Series);
 

@@ -59,6 +59,7 @@ impl LinkModel {
             Change::Jitter(jitter) => self.jitter = *jitter,
             Change::Loss(loss) => self.loss = loss.clone(),
             Change::Queue(queue) => self.queue = queue.clone(),
+            Change::Reorder(reorder) => self.reorder = *reorder,
         }
     }
 }
@@ -165,4 +166,6 @@ pub enum Change {
     Loss(loss::Settings),
     /// A new queue, which begins with the waiting packets in their order; those beyond its limit are dropped.
     Queue(queue::Settings),
+    /// Another reordering, or none. Packets under way keep their times of arrival.
+    Reorder(Option<Reorder>),
 }

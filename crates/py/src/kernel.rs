@@ -3,15 +3,18 @@
 
 use crate::errors;
 use crate::priority::prefer;
-use crate::run::{Capture, captured, not_written, scenario};
+use crate::run::{Capture, captured, not_written, pairs, scenario};
 use crate::stopwatch::Stopwatch;
 use anabranch_base::time::{Duration, Time};
 use anabranch_net::counters::{self, Counters};
-use anabranch_net::emulator::{Attachment, Emulator, OpenError, Outcome, Running, Settings};
+use anabranch_net::emulator::{
+    Attachment, Control, ControlError, Emulator, OpenError, Outcome, Running, Settings,
+};
 use anabranch_net::layout::Layout;
 use anabranch_net::meter::{self, Meter, MeterError};
 use anabranch_net::{Clock, Machine, Namespace};
 use anabranch_netem::Interface;
+use anabranch_sim::scenario::model::{Directions, Link};
 use anabranch_sim::scenario::result::{self, Document, LatenessResult, RunResult};
 use anabranch_sim::scenario::{self as scenarios, Scenario};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
@@ -121,6 +124,13 @@ impl Emulation {
         Ok(zero_s(clock))
     }
 
+    /// Changes links while it runs.
+    fn control(&self) -> PyResult<LinkControl> {
+        let running = self.running.as_ref();
+        let running = running.ok_or_else(|| PyRuntimeError::new_err("the emulation is not running"))?;
+        Ok(LinkControl { control: running.control() })
+    }
+
     /// Whether it has ended prematurely.
     fn is_over(&self) -> bool {
         self.running.as_ref().is_none_or(Running::is_over)
@@ -153,7 +163,7 @@ impl Emulation {
             .take()
             .ok_or_else(|| PyRuntimeError::new_err("the emulation was started before"))?;
         let machine = Machine::before(sysctls, differences);
-        let settings = meter::Settings { trace: self.trace.clone() };
+        let settings = meter::Settings { trace: self.trace.clone(), translations: emulator.translations() };
         let own =
             meter::own_ends(&self.scenario).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         let settings = (&settings, emulator.attach_stacks(own)?);
@@ -184,7 +194,7 @@ impl Emulation {
         let (flows, outcome) = py.detach(|| (measuring.finish(), running.finish(early)));
         interrupted?;
         let flows = flows.map_err(failure)?;
-        let Outcome { links, lateness, unreachable } = outcome?;
+        let Outcome { links, middleboxes, lateness, unreachable } = outcome?;
         let scenario = &self.scenario;
         let hosts = counters.after()?;
         if let Some(folder) = &self.trace {
@@ -202,7 +212,7 @@ impl Emulation {
             events: None,
             wall_s: watch.seconds(),
             unreachable_packets: Some(unreachable),
-            middleboxes: Vec::new(),
+            middleboxes,
             jain: result::jain(flows.iter().map(|flow| flow.goodput_bps)),
             flows,
             links,
@@ -210,6 +220,45 @@ impl Emulation {
             host: Some(machine.after(lateness)),
         };
         json(&Document::new(result, scenario))
+    }
+}
+
+/// Changes the links of an emulation that runs; for any thread.
+#[pyclass(frozen)]
+pub(crate) struct LinkControl {
+    control: Arc<Control>,
+}
+
+#[pymethods]
+impl LinkControl {
+    /// Gives links the values of `settings`, `link.NAME.KEY=VALUE` each: all of them or none. `direction` is `both`,
+    /// `forward` or `reverse`. Returns as JSON the time, the values before and after, and the ends of links that went up
+    /// or down.
+    fn set(&self, py: Python<'_>, settings: Vec<String>, direction: &str) -> PyResult<String> {
+        let settings = pairs(settings, "")?;
+        let directions = match direction {
+            "both" => Directions::Both,
+            "forward" => Directions::Forward,
+            "reverse" => Directions::Reverse,
+            other => {
+                let message =
+                    format!("direction is \"{other}\"; the valid values are both, forward, reverse");
+                return Err(errors::input_error_at(message, None, None));
+            }
+        };
+        let applied = py.detach(|| self.control.set(&settings, directions)).map_err(|error| match error {
+            ControlError::Input(error) => errors::input_error(error),
+            error @ ControlError::NotApplied => PyOSError::new_err(error.to_string()),
+        })?;
+        let switched: Vec<_> = applied.switched.iter().map(|(interface, up)| (interface.0, up)).collect();
+        json(&(applied.at.as_secs_f64(), applied.values, switched))
+    }
+
+    /// The present values of all links as JSON: name, and the values of both directions.
+    fn links(&self, py: Python<'_>) -> PyResult<String> {
+        let links = py.detach(|| self.control.links());
+        let models = |link: &Link| [&link.forward, &link.reverse].map(scenarios::link_model_to_json);
+        json(&links.iter().map(|link| (&link.name, models(link))).collect::<Vec<_>>())
     }
 }
 

@@ -37,7 +37,7 @@ mod _native {
     use super::errors::InputError;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::kernel::{Emulation, layout};
+    use super::kernel::{Emulation, LinkControl, layout};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::meter::{MeterServer, meter_port, meter_run};

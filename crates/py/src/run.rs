@@ -102,15 +102,20 @@ pub(crate) fn captured((file, snaplen, ends, flows): Capture) -> capture::Settin
 
 /// The scenario of a text with its overrides.
 pub(crate) fn scenario(toml_text: &str, file_name: &str, overrides: Vec<String>) -> PyResult<Scenario> {
+    let overrides = pairs(overrides, "--set ")?;
+    scenario::parse(toml_text, file_name, &overrides).map_err(errors::input_error)
+}
+
+/// Keys and values of settings, `KEY=VALUE` each, which follow an option of the command line.
+pub(crate) fn pairs(settings: Vec<String>, option: &str) -> PyResult<Vec<(String, String)>> {
     let split = |setting: String| {
         let parts = setting.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
         parts.ok_or_else(|| {
-            let message = format!("--set {setting}: the value is missing; write KEY=VALUE");
+            let message = format!("{option}{setting}: the value is missing; write KEY=VALUE");
             errors::input_error_at(message, None, None)
         })
     };
-    let overrides = overrides.into_iter().map(split).collect::<PyResult<Vec<_>>>()?;
-    scenario::parse(toml_text, file_name, &overrides).map_err(errors::input_error)
+    settings.into_iter().map(split).collect()
 }
 
 /// The scenario of a text with its overrides, and with another seed if there is one.

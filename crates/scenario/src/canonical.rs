@@ -44,6 +44,11 @@ pub fn link_model_to_json(of: &LinkModel) -> serde_json::Value {
     Table(model(of)).json()
 }
 
+/// One direction of a link, by key.
+pub(super) fn link_model(of: &LinkModel) -> Entries {
+    model(of)
+}
+
 fn lines(entries: Entries) -> String {
     let mut toml = String::new();
     for (key, value) in entries {
@@ -147,12 +152,14 @@ fn state_defaults((key, value): &mut (&'static str, Written), [forward, reverse]
 
 fn host(host: &Host, links: &[Link]) -> Entries {
     let routes = host.routes.iter().map(|route| names(&[route.to, route.by], links)).collect();
-    vec![
-        ("name", text(&host.name)),
-        ("default_route", text(&links[host.default_route].name)),
-        ("routes", List(routes)),
-        ("policy_routing", host.policy_routing.into()),
-    ]
+    let mut entries = vec![("name", text(&host.name))];
+    entries.extend(host.default_route.map(|link| ("default_route", text(&links[link].name))));
+    entries.extend([("routes", List(routes)), ("policy_routing", host.policy_routing.into())]);
+    // The default is not written: files without the key keep their canonical form.
+    if !host.mptcp {
+        entries.push(("mptcp", false.into()));
+    }
+    entries
 }
 
 fn router(router: &Router, links: &[Link]) -> Entries {
@@ -242,6 +249,7 @@ fn value_of(value: keys::Value) -> Written {
         keys::Value::Limit(QueueLimit::Packets(packets)) => text(PACKETS.written(packets)),
         keys::Value::Limit(QueueLimit::Bytes(bytes)) => size(bytes),
         keys::Value::Ascending(numbers) => List(numbers.iter().map(|&number| number.into()).collect()),
+        keys::Value::Word(word) => text(word),
         keys::Value::Series(series) => text(series.file()),
     }
 }
@@ -408,6 +416,11 @@ fn change(change: &Change) -> (&'static str, Written) {
         Change::Delay(new) => ("delay", time(*new)),
         Change::Jitter(new) => ("jitter", time(*new)),
         Change::Loss(new) => ("loss", loss(new)),
+        Change::Reorder(new) => {
+            // A rate of zero needs any delay.
+            let (rate, delay) = new.map_or((0.0, Duration::from_millis(1)), |new| (new.rate, new.delay));
+            ("reorder", Table(vec![("rate", rate.into()), ("delay", time(delay))]))
+        }
         // A key that is left out would be completed from the present queue.
         Change::Queue(new) => {
             ("queue", kind("kind", new.kind(), [new.values(), new.defaults_left_out()].concat()))

@@ -7,7 +7,7 @@ use super::model::{IpVersion, QueueLimit};
 use super::quantity::{self, Family, PACKETS, RATE, SIZE, TIME};
 use super::suggest::{nearest, remedy};
 use super::values::{Checked, Value, Values};
-use super::{choices, choices::Protocols};
+use super::{choices, choices::Protocols, choices::of_kind};
 use anabranch_base::time::Duration;
 use anabranch_base::units::Rate;
 use core::fmt;
@@ -233,6 +233,7 @@ fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value,
             Ok(Value::Limit(limit))
         }
         Shape::OneOf(list) => one_of(node, &list(), place),
+        Shape::Words(words) => one_of(node, &of_kind(words), place),
         Shape::PathManager => path_manager(node, place),
         Shape::Section(section) => {
             section_at(table(node, place)?, node.origin, section(), place).map(Value::Table)

@@ -1,6 +1,7 @@
 //! Words of scenarios for networks and workloads, each with the value that it stands for.
 
 use super::model::{Directions, IpVersions, Scope, Stack};
+use anabranch_netem::keys::Word;
 pub(super) use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 pub(super) use anabranch_settings::words::{
     Choice, Named, choices, congestion, named, path_managers, pick, schedulers, word,
@@ -64,3 +65,9 @@ pub(super) static DISTRIBUTIONS: &[Named<bool>] = &[
     named("constant", "always the mean", false),
     named("exponential", "drawn from an exponential distribution", true),
 ];
+
+/// The words of a kind's key.
+pub(super) fn of_kind(words: &[Word]) -> Vec<Choice> {
+    let choice = |word: &Word| Choice { name: word.name, aliases: &[], summary: word.summary, source: "" };
+    words.iter().map(choice).collect()
+}

@@ -58,6 +58,7 @@ fn values(shape: &'static Shape) -> Vec<Value> {
         Shape::Flag => [true, false].map(|flag| json!({ "name": flag.to_string(), "doc": "" })).to_vec(),
         Shape::Buffer => vec![json!({ "name": "\"auto\"", "doc": "Sized automatically." })],
         Shape::OneOf(list) => words(list()),
+        Shape::Words(list) => words(choices::of_kind(list)),
         Shape::PathManager => words(choices::path_managers()),
         Shape::Either(shapes) => shapes.iter().flat_map(values).collect(),
         _ => Vec::new(),

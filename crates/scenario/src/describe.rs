@@ -24,6 +24,7 @@ pub(super) fn briefly(shape: &Shape) -> String {
         Shape::List { of, .. } => format!("[{}, …]", briefly(of)),
         Shape::Either(shapes) => shapes.iter().map(briefly).collect::<Vec<_>>().join(", or "),
         Shape::OneOf(list) => code_words(list().iter().map(|choice| choice.name)),
+        Shape::Words(list) => code_words(list.iter().map(|word| word.name)),
         Shape::PathManager => code_words(choices::path_managers().iter().map(|choice| choice.name)),
         Shape::Section(section) => format!("{{ {} }}", keys_of(&section().names(None))),
         Shape::Kinds(kinds) => {
@@ -62,6 +63,7 @@ pub(super) fn shape(shape: &Shape) -> String {
         Shape::Octets { min, max } => format!("a number of bytes from {min} to {max}"),
         Shape::Limit => format!("{} or {}", quantity(&PACKETS), quantity(&SIZE)),
         Shape::OneOf(list) => words(&list().iter().map(|choice| choice.name).collect::<Vec<_>>()),
+        Shape::Words(list) => words(&list.iter().map(|word| word.name).collect::<Vec<_>>()),
         Shape::PathManager => {
             words(&choices::path_managers().iter().map(|choice| choice.name).collect::<Vec<_>>())
         }

@@ -1,6 +1,7 @@
 //! Structure of the table of keys: shape, default and protocols of each key.
 
 use super::choices::{Choice, Protocols};
+use anabranch_netem::keys::Word;
 
 /// A table of a scenario file.
 #[derive(Debug)]
@@ -69,6 +70,8 @@ pub(super) enum Shape {
     Limit,
     /// One name of a list.
     OneOf(fn() -> Vec<Choice>),
+    /// A word that a kind lists.
+    Words(&'static [Word]),
     /// A path manager, with its parameter after a colon.
     PathManager,
     /// A table of this kind.
@@ -184,6 +187,7 @@ impl Shape {
                 | Self::Size
                 | Self::Limit
                 | Self::OneOf(_)
+                | Self::Words(_)
         ) || matches!(self, Self::PathManager)
     }
 }

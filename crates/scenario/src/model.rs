@@ -42,8 +42,8 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// Settings of routers, in file order.
     pub routers: Vec<Router>,
-    /// Main routing tables of hosts, in file order; the main tables of other hosts have a route to every
-    /// address.
+    /// Settings and main routing tables of hosts, in file order; the main tables of other hosts have a route to
+    /// every address.
     pub hosts: Vec<Host>,
     /// Flows, in file order.
     pub flows: Vec<Flow>,
@@ -79,7 +79,7 @@ impl Scenario {
         let tables: Vec<_> = only
             .map(|host| Table {
                 host: &host.name,
-                default: host.default_route,
+                default: host.default_route.expect("the parser requires it without policy routing"),
                 routes: host.routes.iter().map(|route| [route.to, route.by]).collect(),
             })
             .collect();
@@ -184,7 +184,12 @@ impl Scenario {
             Protocol::Udp => false,
         };
         let table = self.hosts.iter().find(|host| host.name == flow.from).filter(|_| !bound);
-        [table.and_then(|host| at_host(host.leaves_by(to.link()))).unwrap_or(from), to]
+        [table.and_then(|host| at_host(host.leaves_by(to.link())?)).unwrap_or(from), to]
+    }
+
+    /// Whether a host supports Multipath TCP.
+    pub fn has_mptcp(&self, host: &str) -> bool {
+        self.hosts.iter().find(|declared| declared.name == host).is_none_or(|declared| declared.mptcp)
     }
 
     /// The links with the values that they have after the first `events` events.
@@ -276,26 +281,28 @@ pub struct Middlebox {
     pub does: anabranch_middlebox::Settings,
 }
 
-/// The main routing table of a host: for connections that are not bound to an address, and for all other
+/// Settings of a host, and its main routing table: for connections that are not bound to an address, and for all other
 /// packets if addresses have no tables of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// The host.
     pub name: String,
-    /// Index of the link to all addresses without a route.
-    pub default_route: usize,
+    /// Index of the link to all addresses without a route; `None` for the first link that leads there.
+    pub default_route: Option<usize>,
     /// Routes to single addresses.
     pub routes: Vec<Route>,
     /// Every address has a separate table, whose only route is the address's link.
     pub policy_routing: bool,
+    /// The host supports Multipath TCP; otherwise it uses TCP instead.
+    pub mptcp: bool,
 }
 
 impl Host {
     /// The link by which the main table reaches the address at the other host's end of the link
-    /// `destination`.
-    fn leaves_by(&self, destination: usize) -> usize {
+    /// `destination`; `None` if it has no route to it.
+    fn leaves_by(&self, destination: usize) -> Option<usize> {
         let route = self.routes.iter().find(|route| route.to == destination);
-        route.map_or(self.default_route, |route| route.by)
+        route.map(|route| route.by).or(self.default_route)
     }
 }
 

@@ -92,7 +92,7 @@ pub(super) fn name_of(table: &Table) -> Option<String> {
 }
 
 /// Follows `path` from `table`, which has the keys of `section`, and writes the value at its end.
-fn descend(
+pub(super) fn descend(
     mut table: &mut Table,
     section: &'static Section,
     path: &[&str],

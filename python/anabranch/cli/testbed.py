@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -125,13 +125,58 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, all
 
 @testbed.command("list", short_help="List the testbeds that are up")
 def list_() -> None:
-    """List the testbeds that are up, including those of runs: name, process, scenario."""
-    from anabranch.testbed.bed import kept
+    """List the testbeds that are up, including those of runs: name, process, scenario.
+
+    Below each that "set" can change: the present values of its links.
+    """
+    from anabranch.testbed.bed import kept, present
 
     found = kept()
     if not found:
         click.echo("anabranch: no testbed is up", err=True)
-    _table([(name, str(content.get("pid", "")), str(content.get("file", ""))) for name, content in found.items()])
+    rows: list[tuple[str, ...]] = [
+        (name, str(content.get("pid", "")), str(content.get("file", ""))) for name, content in found.items()
+    ]
+    for name, row in zip(found, _aligned(rows), strict=True):
+        click.echo(row)
+        try:
+            links = present(name)
+        except (InputError, RunFailed):
+            # Only the owner can read the values.
+            continue
+        for line in _aligned([row for link, models in links for row in _link_rows(link, models)]):
+            click.echo(f"  {line}")
+
+
+@testbed.command("set", short_help="Change the links of a testbed that is up")
+@_file
+@click.argument("settings", metavar="KEY=VALUE...", nargs=-1, required=True)
+@click.option(
+    "--direction", type=click.Choice(["both", "forward", "reverse"]), default="both", show_default=True,
+    help="Directions of the links to change.",
+)  # fmt: skip
+def set_(scenario: str, settings: tuple[str, ...], direction: str) -> None:
+    """Change links of SCENARIO's testbed, which is up: anabranch testbed set S.toml link.wlan.rate="5 Mbit/s".
+
+    The keys of a link are rate, delay, jitter, loss, queue, state and reorder. All settings of a call apply at once, or
+    none. Prints the old and the new values.
+    """
+    _need_root("set")
+    from anabranch.testbed.bed import change, holder
+
+    name = _name(scenario)
+    found = holder(name)
+    if found is None:
+        raise InputError("this testbed is not up; use: anabranch testbed up", scenario)
+    if found.get("links") == "netem":
+        raise InputError(
+            "links of netem cannot be changed; start the testbed without --links netem: anabranch testbed up", scenario
+        )
+    directions: dict[tuple[str, ...], list[str]] = {}
+    for value in change(name, settings, direction):
+        for key, old, new in _differences(value["key"], value["old"], value["new"]):
+            directions.setdefault((f"link.{value['link']}.{key}", old, new), []).append(value["direction"])
+    _table([(key, " and ".join(of), old, "->", new) for (key, old, new), of in directions.items()])
 
 
 @testbed.command(hidden=True)
@@ -289,9 +334,48 @@ def _leave_interrupts_to_command() -> Iterator[None]:
 
 def _table(rows: list[tuple[str, ...]]) -> None:
     """Print rows with aligned columns."""
+    for line in _aligned(rows):
+        click.echo(line)
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows as lines with aligned columns."""
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
-    for row in rows:
-        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip())
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip() for row in rows]
+
+
+_CHANGEABLE = ("state", "rate", "delay", "jitter", "loss", "queue", "reorder")
+"""Keys of links that `testbed set` changes."""
+
+
+def _link_rows(link: str, models: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Rows with the values of a link: one, or one for each direction if they differ."""
+    forward, reverse = models
+    rows = [(direction, model) for direction, model in (("forward", forward), ("reverse", reverse))]
+    if forward == reverse:
+        rows = [("both", forward)]
+    return [(link, direction, *(f"{key} {_shown(model.get(key))}" for key in _CHANGEABLE)) for direction, model in rows]
+
+
+def _differences(key: str, old: Any, new: Any) -> list[tuple[str, str, str]]:
+    """The keys whose values differ, with both values; the key itself if none does."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return [(key, _shown(old), _shown(new))]
+    rows = [
+        (f"{key}.{part}", _shown(old.get(part)), _shown(new.get(part)))
+        for part in dict.fromkeys([*new, *old])
+        if old.get(part) != new.get(part)
+    ]
+    return rows or [(key, _shown(old), _shown(new))]
+
+
+def _shown(value: Any) -> str:
+    """A value of a link in one word or table."""
+    if value is None:
+        return "none"
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_shown(part)}" for key, part in value.items()) + " }"
+    return json.dumps(value) if isinstance(value, bool | list) else str(value)
 
 
 def _report_lateness(lateness: LatenessResult | None) -> None:

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from anabranch import _native
 from anabranch._core.simulator import translated
 from anabranch.errors import InputError, RunFailed
-from anabranch.testbed import controls, hosts, locks, namespaces, netem, priority, proxies
+from anabranch.testbed import control, controls, hosts, locks, namespaces, netem, priority, proxies
 from anabranch.testbed.ending import signals_end
 from anabranch.testbed.kernel import Kernel, differences
 from anabranch.testbed.settings import settings, settings_without_conflicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from anabranch._core.document import Document, LatenessResult
@@ -42,6 +42,8 @@ LOCKS = Path("/run/anabranch")
 
 _MUTEX = "turn"
 """File whose lock a process holds while it takes or releases testbeds' locks or removes remains."""
+_SOCKET = ".sock"
+"""Suffix of the socket of a testbed, after the testbed's name."""
 _PROXIES = ".proxies"
 """Suffix of the folder of a testbed's proxies, after the testbed's name."""
 
@@ -83,6 +85,8 @@ class Testbed:
         self._stack = ExitStack()
         self._emulation: Any = None
         self._over = threading.Event()
+        self._changing = threading.Lock()
+        """Held while interfaces of hosts change."""
         self._failure: RunFailed | None = None
         try:
             self.layout: dict[str, Any] = json.loads(
@@ -122,7 +126,7 @@ class Testbed:
             _privileged()
             stack.enter_context(signals_end())
             sweep()
-            own = {"pid": os.getpid(), "file": self.request.file, **priority.before()}
+            own = {"pid": os.getpid(), "file": self.request.file, "links": self._links, **priority.before()}
             stack.enter_context(_locked(self.name, own))
             stack.enter_context(priority.session_first())
             stack.enter_context(controls.loaded(self._controls))
@@ -147,8 +151,22 @@ class Testbed:
         self._stack.close()
 
     def start(self) -> None:
-        """Start to carry packets, and start the clock of the scenario's events."""
-        self._run_events(time.monotonic() if self._emulation is None else self._emulation.start())
+        """Start to carry packets and the clock of the scenario's events, and to accept changes of links.
+
+        Raises:
+            RunFailed: If the socket for changes cannot be made.
+
+        """
+        if self._emulation is None:
+            self._run_events(time.monotonic())
+            return
+        self._run_events(self._emulation.start())
+        links = self._emulation.control()
+        try:
+            server = control.Server(LOCKS / (self.name + _SOCKET), lambda request: self._change(links, request))
+        except OSError as error:
+            raise RunFailed(f"the socket of the testbed cannot be made in {LOCKS}: {error.strerror}") from None
+        self._stack.callback(server.close)
 
     @property
     def broken(self) -> bool:
@@ -264,10 +282,40 @@ class Testbed:
 
     def _carry_out(self, events: list[dict[str, Any]]) -> None:
         """Carry out the events of one time."""
-        self._switch([event for event in events if "up" in event])
-        for event in events:
-            if "backup" in event:
-                self._set_backup(self.flows[event["flow"]], event["backup"])
+        with self._changing:
+            self._switch([event for event in events if "up" in event])
+            for event in events:
+                if "backup" in event:
+                    self._set_backup(self.flows[event["flow"]], event["backup"])
+
+    def _change(self, links: Any, request: Mapping[str, Any]) -> Any:
+        """Answer a request: change links, or list their values.
+
+        Raises:
+            InputError: If a setting is invalid; then nothing has changed.
+            RunFailed: If the network or a host does not carry it out.
+
+        """
+        if "set" not in request:
+            return json.loads(links.links())
+        try:
+            _, values, switched = json.loads(links.set(list(request["set"]), str(request.get("direction", "both"))))
+        except _native.InputError as error:
+            raise translated(error) from None
+        except (OSError, TypeError) as error:
+            raise RunFailed(str(error)) from None
+        # An interface with several addresses has several entries.
+        changes = [
+            {"host": number, "interface": index, "up": up}
+            for end, up in switched
+            for number, host in enumerate(self.layout["hosts"])
+            for index, interface in enumerate(host["interfaces"])
+            if interface["index"] == end
+        ]
+        if changes:
+            with self._changing:
+                self._switch(changes)
+        return values
 
     def _switch(self, changes: list[dict[str, Any]]) -> None:
         """Switch interfaces, then renew the endpoints of those that are up, when both ends are up."""
@@ -412,6 +460,36 @@ def _read_lock(name: str) -> tuple[bool, dict[str, Any]]:
     return False, content
 
 
+def change(name: str, settings: Sequence[str], direction: str) -> list[dict[str, Any]]:
+    """Change the links of a testbed that is up: all settings, or none.
+
+    Args:
+        name: Name of the testbed.
+        settings: `link.NAME.KEY=VALUE` each.
+        direction: `both`, `forward` or `reverse`.
+
+    Returns:
+        The values with `link`, `direction`, `key`, `old` and `new`.
+
+    Raises:
+        InputError: If a setting is invalid, or the testbed belongs to another user.
+        RunFailed: If the testbed does not answer.
+
+    """
+    values: list[dict[str, Any]] = control.call(
+        LOCKS / (name + _SOCKET), {"set": list(settings), "direction": direction}
+    )
+    return values
+
+
+def present(name: str) -> list[tuple[str, list[dict[str, Any]]]]:
+    """The links of a testbed that is up, each with the present values of both directions; none without its socket."""
+    path = LOCKS / (name + _SOCKET)
+    if not path.exists():
+        return []
+    return [(link, models) for link, models in control.call(path, {})]
+
+
 def existing() -> Iterator[tuple[str, str]]:
     """Name of the testbed and of the namespace, for each namespace that a testbed made."""
     for namespace in namespaces.names():
@@ -437,6 +515,9 @@ def sweep() -> list[str]:
                 namespaces.remove(namespace)
                 removed.append(namespace)
         namespaces.sweep_marks()
+        for unused in list(LOCKS.glob(f"*{_SOCKET}")):
+            if not _read_lock(unused.stem)[0]:
+                unused.unlink(missing_ok=True)
         for folder in list(LOCKS.glob(f"*{_PROXIES}")):
             if not _read_lock(folder.stem)[0]:
                 shutil.rmtree(folder, ignore_errors=True)

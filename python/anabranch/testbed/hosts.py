@@ -263,7 +263,7 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
     # Routes of a scenario's own table apply even if the interface does not reach the address.
     reached = {route["to"] for route in interface["routes"]}
     for address, by in (settings.main or {}).items():
-        if (":" in address) != (":" in interface["address"]):
+        if by < 0 or (":" in address) != (":" in interface["address"]):
             continue
         for table in own + ([_MAIN] if by == number else []):
             if address not in reached:
@@ -275,8 +275,8 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
 
 def _is_main(route: Mapping[str, Any], number: int, settings: HostSettings) -> bool:
     """Whether the main table uses this route."""
-    if settings.main is not None:
-        return settings.main.get(route["to"]) == number
+    if settings.main is not None and route["to"] in settings.main:
+        return settings.main[route["to"]] == number
     chosen = settings.ways.get(route["to"])
     return bool(route["first"]) if chosen is None else chosen == number
 

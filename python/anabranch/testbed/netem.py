@@ -94,10 +94,16 @@ def check(layout: Mapping[str, Any]) -> None:
         raise InputError(f"{problem}; use --links emulator")
 
 
+def _middleboxes(scenario: Mapping[str, Any]) -> Iterator[str]:
+    for box in scenario.get("middlebox", ()):
+        yield f'node "{box["node"]}" is a middlebox, and routers of netem only forward'
+
+
 def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
     scenario = layout["scenario"]
     if layout["has_alternatives"]:
         yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
+    yield from _middleboxes(scenario)
     if scenario["ip"] != "v4" or any(link.get("ip", "v4") != "v4" for link in scenario["link"]):
         yield "links of netem carry IPv4 only"
     if any("addresses" in link for link in scenario["link"]):

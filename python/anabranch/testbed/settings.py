@@ -30,6 +30,8 @@ _QUIET_IPV6 = {
     "net.ipv6.conf.default.accept_ra": "0",
     "net.ipv6.conf.default.router_solicitations": "0",
 }
+_NO_INTERFACE = -1
+"""The interface of a main table's route to an address of a version of IP that the route's link does not have."""
 _INITIAL_BUFFER_BYTES = 131_072
 """Initial size of the kernel's buffers."""
 _RECOVERIES = {"sack": ("0", "0"), "prr": ("0", "0"), "rack": ("1", "3")}
@@ -100,7 +102,7 @@ class HostSettings:
             InputError: If another flow or the scenario's main table needs another interface.
 
         """
-        if self.main is not None and self.main.get(address) != interface:
+        if self.main is not None and self.main.get(address, interface) != interface:
             raise InputError(
                 f'flow "{flow}": the kernel makes disjoint pairs by the main table of host "{host}", but [[host]] '
                 f'sets other routes; set paths = "fullmesh", give the table these routes, or use --world sim'
@@ -167,12 +169,7 @@ def settings(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
 def settings_without_conflicts(
     layout: Mapping[str, Any], flows: Sequence[Mapping[str, Any]]
 ) -> dict[str, HostSettings]:
-    """Kernel settings of each host of a layout, by name, without the flows that conflict with earlier ones.
-
-    Raises:
-        InputError: If the network has a middlebox.
-
-    """
+    """Kernel settings of each host of a layout, by name, without the flows that conflict with earlier ones."""
     found = _without_flows(layout)
     for flow in flows:
         tried = deepcopy(found)
@@ -184,15 +181,13 @@ def settings_without_conflicts(
 
 def _without_flows(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     scenario = layout["scenario"]
-    for box in scenario.get("middlebox", ()):
-        raise InputError(
-            f'node "{box["node"]}" is a middlebox, and the network between kernels only forwards; leave [[middlebox]] '
-            f"out, or use --world sim"
-        )
     found = {host["name"]: HostSettings() for host in layout["hosts"]}
     for table in scenario.get("host", ()):
         found[table["name"]].policy_routing = table["policy_routing"]
-        found[table["name"]].main = _main(table, layout)
+        if "default_route" in table or table["routes"]:
+            found[table["name"]].main = _main(table, layout)
+        if not table.get("mptcp", True):
+            found[table["name"]].sysctls["net.mptcp.enabled"] = "0"
     for declared in layout["hosts"]:
         host = found[declared["name"]]
         has_ipv6 = any(":" in interface["address"] for interface in declared["interfaces"])
@@ -218,15 +213,19 @@ def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]
     places: dict[tuple[str, bool], int] = {}
     for number, interface in enumerate(own):
         places.setdefault((interface["link"], ":" in interface["address"]), number)
-    routes = dict(table["routes"])
-    remote = [
-        interface for host in layout["hosts"] if host["name"] != table["name"] for interface in host["interfaces"]
-    ]
-    wanted = {
-        interface["address"]: (routes.get(interface["link"], table["default_route"]), ":" in interface["address"])
-        for interface in remote
+    routes, default = dict(table["routes"]), table.get("default_route")
+    links = {
+        interface["address"]: interface["link"]
+        for host in layout["hosts"]
+        if host["name"] != table["name"]
+        for interface in host["interfaces"]
     }
-    return {address: places[by] for address, by in wanted.items() if by in places}
+    # Translators have further addresses, without a route of the table.
+    reached = {route["to"]: "" for interface in own for route in interface["routes"]}
+    used = {address: routes.get(link, default) for address, link in (reached | links).items()}
+    return {
+        address: places.get((link, ":" in address), _NO_INTERFACE) for address, link in used.items() if link is not None
+    }
 
 
 def _connections(flow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -274,7 +273,8 @@ def _ways(flow: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapping[str, Any]) -> None:
     scheduler = SCHEDULERS.get(flow["scheduler"], flow["scheduler"])
     for host in (flow["from"], flow["to"]):
-        found[host].require_sysctl("net.mptcp.enabled", "1", flow["name"], host=host)
+        # "0" is the scenario's setting of the host.
+        found[host].sysctls.setdefault("net.mptcp.enabled", "1")
         found[host].require_sysctl("net.mptcp.scheduler", scheduler, flow["name"], host=host)
         checksum = str(int(flow["dss_checksum"]))
         found[host].require_sysctl("net.mptcp.checksum_enabled", checksum, flow["name"], host=host)

@@ -180,7 +180,7 @@ impl<R: Copy> State<R> {
 
 impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
-        let Transit { mut packet, inside, crosses, leaves_from, onward } = transit;
+        let Transit { mut packet, inside, crosses, leaves_from, onward, .. } = transit;
         match (inside, leaves_from) {
             // The packet stays on its side.
             (_, Some(_)) if !crosses => outcome.send(packet, onward),

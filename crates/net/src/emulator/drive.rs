@@ -1,19 +1,24 @@
 //! Runs the emulated network by the machine's clock.
 
 use super::capture::Tap;
+use super::control::{Control, Order};
 use super::device::{Port, Scratch};
 use super::lateness::Lateness;
+use super::middleboxes::Translations;
 use super::network::{Arrived, EmulatedNetwork};
 use super::packet::RawPacket;
 use super::segments::Train;
 use super::stack_port::{FlowEnd, Receiver, StackDevice, StackPort};
 use crate::clock::{Clock, prefer_this_thread, timespec};
 use crate::namespace::Namespace;
+use crate::stack::Queue;
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::result::capture::{self, Mistake};
-use anabranch_scenario::result::{DIRECTIONS, INTERVAL, LatenessResult, LinkResult, Subject, Table};
+use anabranch_scenario::result::{
+    DIRECTIONS, INTERVAL, LatenessResult, LinkResult, MiddleboxResult, Subject, Table,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::collections::BTreeMap;
@@ -78,6 +83,8 @@ pub struct Settings {
 pub struct Outcome {
     /// Directions of links, in the order of the scenario.
     pub links: Vec<LinkResult>,
+    /// Middleboxes, in the order of the scenario.
+    pub middleboxes: Vec<MiddleboxResult>,
     /// Delays of packets after their due time.
     pub lateness: LatenessResult,
     /// Packets to addresses without a route.
@@ -101,6 +108,8 @@ pub struct Emulator {
     settings: Settings,
     lateness: Lateness,
     trace: Option<Trace>,
+    /// Changes by hand.
+    orders: Arc<Queue<Order>>,
     /// Buffers for packets read from a host, and for arrivals.
     packets: Vec<RawPacket>,
     arrived: Vec<Arrived>,
@@ -149,6 +158,7 @@ impl Emulator {
         }
         let trace = settings.trace.as_deref().map(|folder| Trace::create(folder, &scenario)).transpose();
         let trace = trace.map_err(|(path, error)| (path.display().to_string(), error))?;
+        let orders = Queue::new().map_err(|error| ("the queue of changes".to_owned(), error))?;
         let lateness = Lateness::default();
         let trains = ports.iter().map(|_| (Time::ZERO, Train::default())).collect();
         let mut emulator = Self {
@@ -163,12 +173,18 @@ impl Emulator {
             settings,
             lateness,
             trace,
+            orders,
             packets: Vec::new(),
             arrived: Vec::new(),
             lost_before: 0,
         };
         emulator.lost_before = emulator.lost();
         Ok(emulator)
+    }
+
+    /// Addresses and ports that translators change during the run.
+    pub fn translations(&self) -> Translations {
+        self.network.translations()
     }
 
     /// Attaches own stacks to interfaces of hosts, for these ends of flows. Returns their devices, in the order of the
@@ -192,6 +208,7 @@ impl Emulator {
 
     /// Runs in a separate thread until `until`, or until it is stopped.
     pub fn start(mut self, clock: Clock, until: Time) -> Running {
+        let control = Arc::new(Control::new(&self.scenario, clock, Arc::clone(&self.orders)));
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let (tell, id) = std::sync::mpsc::channel();
@@ -199,11 +216,12 @@ impl Emulator {
             // The starting thread waits for this message.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             let result = self.run(clock, until, &told);
+            self.orders.close();
             let outcome = self.outcome(clock.now().min(until));
             result.and(outcome)
         });
         let id = id.recv().unwrap_or_default();
-        Running { stop, thread, id }
+        Running { stop, thread, id, control }
     }
 
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
@@ -229,12 +247,27 @@ impl Emulator {
                 return Ok(());
             }
             self.process_events(clock, now)?;
+            self.carry_out_orders(clock, last)?;
             self.trace(now)?;
             for port in self.wait(clock, until)? {
                 self.receive_from_host(port, clock, (last, &mut scratch))?;
             }
             self.receive_from_stacks(clock, last)?;
         }
+    }
+
+    /// Changes links as callers have ordered.
+    fn carry_out_orders(&mut self, clock: Clock, last: Time) -> io::Result<()> {
+        for Order { events, applied } in self.orders.take() {
+            let now = clock.now().min(last);
+            self.process_events(clock, now)?;
+            for event in &events {
+                self.network.apply(now, event);
+            }
+            // Ignore errors: the caller does not wait any more.
+            let _ = applied.send(now);
+        }
+        Ok(())
     }
 
     /// Passes the output of a host to the network.
@@ -346,7 +379,7 @@ impl Emulator {
         let due = self.network.next_timeout().map_or(until, |due| due.min(until));
         let sleep = due.since(clock.now()).saturating_sub(self.settings.spin).min(MAX_SLEEP);
         let stacks = self.stacks.iter().map(|(_, stack)| stack.fd());
-        let fds = self.ports.iter().map(Port::fd).chain(stacks);
+        let fds = self.ports.iter().map(Port::fd).chain(stacks).chain([self.orders.fd()]);
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&timespec(sleep))) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -373,6 +406,7 @@ impl Emulator {
         }
         Ok(Outcome {
             links: self.network.links(now, &self.scenario),
+            middleboxes: self.network.middleboxes(),
             lateness: self.lateness.result(self.lost().saturating_sub(self.lost_before)),
             unreachable: self.network.unreachable(),
         })
@@ -413,9 +447,15 @@ pub struct Running {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<io::Result<Outcome>>,
     id: i32,
+    control: Arc<Control>,
 }
 
 impl Running {
+    /// Changes its links.
+    pub fn control(&self) -> Arc<Control> {
+        Arc::clone(&self.control)
+    }
+
     /// The number of its thread, for setting its priority.
     pub const fn thread_id(&self) -> i32 {
         self.id

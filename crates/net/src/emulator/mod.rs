@@ -6,17 +6,21 @@
 //! network ([`segments`]).
 
 mod capture;
+mod control;
 mod device;
 mod drive;
 mod lateness;
+mod middleboxes;
 mod network;
 mod packet;
 mod segments;
 mod stack_port;
 
 pub use capture::Tap;
+pub use control::{Applied, Control, ControlError};
 pub use drive::{Attachment, Emulator, OpenError, Outcome, Running, Settings};
 pub use lateness::{LATE, Lateness};
+pub use middleboxes::Translations;
 pub use network::{Arrived, EmulatedNetwork};
 pub use packet::{RawPacket, Unfinished};
 pub use stack_port::{FlowEnd, StackDevice};

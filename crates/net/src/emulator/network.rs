@@ -2,6 +2,7 @@
 //! delivered packet has its time of arrival.
 
 use super::capture::Tap;
+use super::middleboxes::{Arrival, Hop, Middleboxes, Translations};
 use super::packet::RawPacket;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
@@ -9,7 +10,7 @@ use anabranch_netem::network::BuildError;
 use anabranch_netem::{DropCause, FlowHash, Interface, InterfaceAddress, IpVersion, Link, Network, Totals};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Directions, Event, LinkEvent, Subject};
-use anabranch_scenario::result::{LinkResult, Measured};
+use anabranch_scenario::result::{LinkResult, Measured, MiddleboxResult};
 use anabranch_wire::icmp::{Message, Quote, may_be_answered};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::{Body, Ecn, Packet};
@@ -57,12 +58,14 @@ struct Direction {
 pub struct EmulatedNetwork {
     network: Network,
     directions: Vec<Direction>,
-    /// Events of directions.
+    middleboxes: Option<Middleboxes>,
+    /// Events of components: the directions, followed by the middleboxes.
     queue: BinaryHeap<Reverse<(Time, u32)>>,
     /// Index of the first hop of a flow's route between two interfaces, if there is one.
     routes: BTreeMap<(Interface, InterfaceAddress, FlowHash), Option<u32>>,
-    /// Index of the first hop of the route of a direction's errors to an interface, if there is one.
-    error_routes: BTreeMap<(u32, InterfaceAddress, FlowHash), Option<u32>>,
+    /// Index of the first hop of the route to an address from the node at the beginning of a direction, if there is
+    /// one: for errors, and for packets of middleboxes.
+    routes_from_nodes: BTreeMap<(u32, InterfaceAddress, FlowHash), Option<u32>>,
     /// Index of the first hop of each stored route.
     stored: BTreeMap<Vec<Interface>, u32>,
     /// Whether routers choose among several ways by the hash of a packet's flow.
@@ -109,9 +112,10 @@ impl EmulatedNetwork {
         Ok(Self {
             network,
             directions,
+            middleboxes: Middleboxes::of(scenario),
             queue: BinaryHeap::new(),
             routes: BTreeMap::new(),
-            error_routes: BTreeMap::new(),
+            routes_from_nodes: BTreeMap::new(),
             stored: BTreeMap::new(),
             routes_by_flow,
             hops: Vec::new(),
@@ -199,6 +203,10 @@ impl EmulatedNetwork {
                 continue;
             }
             let Some(Reverse((_, direction))) = self.queue.pop() else { return };
+            if let Some(index) = (direction as usize).checked_sub(self.directions.len()) {
+                self.middlebox_due(due, index);
+                continue;
+            }
             let state = &mut self.directions[direction as usize];
             if state.due != Some(due) {
                 continue;
@@ -235,6 +243,16 @@ impl EmulatedNetwork {
         results.collect()
     }
 
+    /// Results of the middleboxes until now, in the order of the scenario.
+    pub fn middleboxes(&self) -> Vec<MiddleboxResult> {
+        self.middleboxes.as_ref().map(Middleboxes::results).unwrap_or_default()
+    }
+
+    /// Addresses and ports that translators have changed, from now on too.
+    pub fn translations(&self) -> Translations {
+        self.middleboxes.as_ref().map(Middleboxes::translations).unwrap_or_default()
+    }
+
     /// Packets and bytes in the queue of each direction.
     pub fn queued(&mut self, now: Time) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.directions.iter_mut().map(move |direction| direction.link.queued(now))
@@ -257,17 +275,29 @@ impl EmulatedNetwork {
             return;
         };
         self.next_event += 1;
+        let event = event.clone();
+        self.apply(now, &event);
+    }
+
+    /// Applies a change at the present time, in addition to the scenario's events.
+    ///
+    /// # Panics
+    ///
+    /// In tests, if events before `now` have not been processed.
+    pub fn apply(&mut self, now: Time, event: &Event) {
+        debug_assert!(self.next_timeout().is_none_or(|due| due >= now), "advance() must be called first");
         // The kernel's hosts carry out changes of flows.
-        let Subject::Link(LinkEvent { link, directions, renumbers, changes }) = event.subject.clone() else {
+        let Subject::Link(LinkEvent { link, directions, renumbers, changes }) = &event.subject else {
             return;
         };
+        let (link, renumbers) = (*link, *renumbers);
         self.generations[link] = self.generations[link].saturating_add(u8::from(renumbers));
         let ends = match directions {
             Directions::Both => 0..2,
             Directions::Forward => 0..1,
             Directions::Reverse => 1..2,
         };
-        for change in &changes {
+        for change in changes {
             for end in ends.clone() {
                 let direction = Interface::new(link, end);
                 self.directions[direction.index()].link.change(now, change);
@@ -290,12 +320,60 @@ impl EmulatedNetwork {
         if let Some(tap) = &mut self.tap {
             tap.passed(now, Interface(direction).opposite(), &packet);
         }
+        let middlebox = self.middleboxes.as_ref().and_then(|middleboxes| middleboxes.at(direction));
+        if let Some(index) = middlebox {
+            return self.pass_to_middlebox(now, (direction, index), packet);
+        }
         if self.hops[packet.next as usize] == DELIVERY {
             let to = Interface(direction).opposite();
             deliver(Arrived { at: now, to, packet });
         } else {
             let next = packet.next;
             self.offer(now, next, packet);
+        }
+    }
+
+    /// Processes a packet that has reached the node of a middlebox.
+    fn pass_to_middlebox(&mut self, now: Time, (direction, index): (u32, usize), packet: RawPacket) {
+        let hop = self.hops[packet.next as usize];
+        let leaves_by = (hop != DELIVERY).then_some(Interface(hop));
+        let Self { middleboxes: Some(middleboxes), generations, .. } = self else { return };
+        let arrival = Arrival { packet, direction: Interface(direction), leaves_by };
+        let sent = middleboxes.pass(now, arrival, generations);
+        self.send_from_middlebox(now, index, sent);
+    }
+
+    /// Processes the timer event of a middlebox.
+    fn middlebox_due(&mut self, now: Time, index: usize) {
+        let Some(middleboxes) = &mut self.middleboxes else { return };
+        let sent = middleboxes.due(now, index);
+        self.send_from_middlebox(now, index, sent);
+    }
+
+    /// Sends packets from the node of a middlebox, and schedules its next event.
+    fn send_from_middlebox(&mut self, now: Time, index: usize, sent: Vec<(RawPacket, Hop)>) {
+        let Some(middleboxes) = &self.middleboxes else { return };
+        let here = middleboxes.interface(index).0;
+        for (packet, hop) in sent {
+            let next = match hop {
+                Hop::Stored(next) => Some(next),
+                Hop::ToDestination => {
+                    let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
+                    let to = self.address_of(packet.destination());
+                    to.and_then(|to| self.route_from(here, to, hash))
+                }
+            };
+            // A router accepts no packet itself.
+            if let Some(next) = next.filter(|&next| self.hops[next as usize] != DELIVERY) {
+                self.offer(now, next, packet);
+            } else {
+                self.unreachable += 1;
+                self.recycle(packet.into_bytes());
+            }
+        }
+        let component = (self.directions.len() + index) as u32;
+        if let Some(due) = self.middleboxes.as_mut().and_then(|middleboxes| middleboxes.schedule(index)) {
+            self.queue.push(Reverse((due, component)));
         }
     }
 
@@ -346,7 +424,7 @@ impl EmulatedNetwork {
         let to = self.address_of(source);
         // An error takes the way of the packet that it quotes.
         let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
-        let Some(start) = to.and_then(|to| self.error_route(direction, to, hash)) else {
+        let Some(start) = to.and_then(|to| self.route_from(direction, to, hash)) else {
             self.unreachable += 1;
             return;
         };
@@ -377,14 +455,14 @@ impl EmulatedNetwork {
         start
     }
 
-    /// Index of the first hop of the route of a direction's errors to an address.
-    fn error_route(&mut self, direction: u32, to: InterfaceAddress, hash: FlowHash) -> Option<u32> {
-        if let Some(&start) = self.error_routes.get(&(direction, to, hash)) {
+    /// Index of the first hop of the route to an address from the node at the beginning of a direction.
+    fn route_from(&mut self, direction: u32, to: InterfaceAddress, hash: FlowHash) -> Option<u32> {
+        if let Some(&start) = self.routes_from_nodes.get(&(direction, to, hash)) {
             return start;
         }
         let node = self.network.owner(Interface(direction));
         let start = self.network.route_from(node, to, hash).map(|route| self.store_route(route));
-        self.error_routes.insert((direction, to, hash), start);
+        self.routes_from_nodes.insert((direction, to, hash), start);
         start
     }
 

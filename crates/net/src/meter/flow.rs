@@ -83,6 +83,8 @@ pub struct OwnEnd {
 pub struct Flow {
     /// Type of its sockets.
     pub transport: Transport,
+    /// By end, whether the host supports Multipath TCP.
+    pub multipath: [bool; 2],
     /// Source address; the port is any.
     pub local: SocketAddr,
     /// Destination: the receiving host, or its proxy.
@@ -110,9 +112,10 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Type of the receiving host's sockets.
-    pub const fn receiver_transport(&self) -> Transport {
-        if self.proxied { Transport::Tcp } else { self.transport }
+    /// Type of the sockets of an end.
+    pub fn transport_of(&self, end: usize) -> Transport {
+        let has_no_mptcp = self.transport == Transport::Mptcp && !self.multipath[end];
+        if has_no_mptcp || (self.proxied && end == ACCEPTS) { Transport::Tcp } else { self.transport }
     }
 
     /// Whether its sockets are of IPv4.
@@ -164,6 +167,7 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
         let settings = declared.protocol.tcp().unwrap_or(&defaults);
         Ok(Flow {
             transport,
+            multipath: [&*declared.from, declared.meets()].map(|host| scenario.has_mptcp(host)),
             local: SocketAddr::new(scenario.address(from), 0),
             remote: SocketAddr::new(scenario.address(to), port(index)),
             dual_stack: scenario.used_versions() == IpVersions::Both,
@@ -234,6 +238,12 @@ fn own_end(
         let missing = pairs.filter(|pair| !routed.contains(pair));
         config.unroutable =
             missing.map(|[from, to]| (scenario.address(from), scenario.address(to))).collect();
+    }
+    let host = if end == CONNECTS { &declared.from } else { declared.meets() };
+    if let host::Protocol::Mptcp(config) = &protocol
+        && !scenario.has_mptcp(host)
+    {
+        protocol = host::Protocol::Tcp(config.tcp.clone());
     }
     Some(OwnEnd { protocol, addresses })
 }

@@ -10,7 +10,7 @@ use super::samples::{FlowSamples, Reports};
 use super::socket;
 use super::span::Span;
 use crate::clock::Clock;
-use crate::emulator::StackDevice;
+use crate::emulator::{StackDevice, Translations};
 use crate::namespace::Namespace;
 use anabranch_base::time::Time;
 use anabranch_endpoint::Address;
@@ -55,6 +55,8 @@ impl core::error::Error for MeterError {}
 pub struct Settings {
     /// Folder for windows and round-trip times over time.
     pub trace: Option<PathBuf>,
+    /// Addresses and ports that translators of the network change.
+    pub translations: Translations,
 }
 
 /// The flows of a scenario, ready to start: all listeners are open.
@@ -115,8 +117,9 @@ impl Meter {
         let all: Vec<_> = namespaces.values().cloned().collect();
         let (reports, versions) = (Reports::new(flows.len()), scenario.used_versions());
         let watched = (watched, Arc::clone(&reports));
-        let sampler = Sampler::new(&all, watched, versions, settings.trace.as_deref())
-            .map_err(|(what, error)| MeterError::System { what, error })?;
+        let sampler =
+            Sampler::new(&all, watched, versions, (settings.trace.as_deref(), &settings.translations))
+                .map_err(|(what, error)| MeterError::System { what, error })?;
         Ok(Self { scenario, flows, hosts, listening, devices, reports, sampler })
     }
 

@@ -3,6 +3,7 @@
 use super::diag::{Diagnostics, Socket};
 use super::samples::{FlowSamples, Reports};
 use super::span::Span;
+use crate::emulator::Translations;
 use crate::namespace::Namespace;
 use anabranch_base::time::Time;
 use anabranch_netem::IpVersions;
@@ -58,7 +59,7 @@ impl Sampler {
         namespaces: &[Namespace],
         (watched, reports): (Vec<Watched>, Arc<Reports>),
         versions: IpVersions,
-        trace: Option<&Path>,
+        (trace, translations): (Option<&Path>, &Translations),
     ) -> Result<Self, (String, io::Error)> {
         let open = |namespace: &Namespace| namespace.run(|| Diagnostics::open(versions));
         let namespaces: io::Result<Vec<_>> = namespaces.iter().map(open).collect();
@@ -69,7 +70,8 @@ impl Sampler {
         };
         let trace = trace.map(create).transpose();
         let trace = trace.map_err(|(path, error)| (path.display().to_string(), error))?;
-        let flows = vec![FlowSamples::default(); watched.len()];
+        let samples = FlowSamples { translations: translations.clone(), ..FlowSamples::default() };
+        let flows = vec![samples; watched.len()];
         let names = vec![PathNames::default(); watched.len()];
         Ok(Self { namespaces, watched, flows, names, reports, trace, measuring: false })
     }

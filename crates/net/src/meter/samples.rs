@@ -1,6 +1,7 @@
 //! Samples of a flow's paths over a run, from kernels and from own stacks.
 
 use super::diag::{MptcpInfo, TcpInfo};
+use crate::emulator::Translations;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{PathReport, Report};
 use anabranch_scenario::measure::TimeMeans;
@@ -40,6 +41,8 @@ pub struct FlowSamples {
     pub paths: Vec<PathSamples>,
     /// The sender's last sample of the Multipath TCP connection.
     pub mptcp: Option<MptcpInfo>,
+    /// Addresses and ports that translators of the network change.
+    pub translations: Translations,
 }
 
 /// The last reports of own stacks: of each end of each flow, if it has one.
@@ -90,8 +93,9 @@ impl FlowSamples {
         }
     }
 
-    /// The path between two ends; adds a new one.
-    pub fn path(&mut self, now: Time, [local, remote]: [SocketAddr; 2]) -> &mut PathSamples {
+    /// The path between two ends; adds a new one. Both ends of a path with a translator have the same one.
+    pub fn path(&mut self, now: Time, ends: [SocketAddr; 2]) -> &mut PathSamples {
+        let [local, remote] = ends.map(|end| self.translations.original(end));
         let known = self.paths.iter().position(|path| path.local == local && path.remote == remote);
         let at = known.unwrap_or_else(|| {
             let mean = TimeMeans::new(now);

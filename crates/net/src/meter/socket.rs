@@ -1,6 +1,6 @@
 //! Opens sockets, and verifies every setting.
 
-use super::flow::{CONNECTS, Flow, Transport};
+use super::flow::{ACCEPTS, CONNECTS, Flow, Transport};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -100,7 +100,7 @@ fn kernel_name(control: &str) -> String {
 ///
 /// If the kernel does not support the protocol or congestion control, or refuses a setting: a sentence.
 pub fn connecting(flow: &Flow) -> Result<OwnedFd, String> {
-    let socket = open_socket(flow.transport, flow.has_ipv4_sockets())
+    let socket = open_socket(flow.transport_of(CONNECTS), flow.has_ipv4_sockets())
         .map_err(|error| format!("cannot open the socket: {error}"))?;
     prepare(&socket, flow, CONNECTS)?;
     rustix::net::bind(&socket, &flow.socket_address(flow.local))
@@ -132,7 +132,7 @@ pub fn check_congestion(socket: &OwnedFd, flow: &Flow, end: usize) -> Result<(),
 ///
 /// If the kernel does not support the protocol, or refuses a setting.
 pub fn listening(flow: &Flow) -> io::Result<OwnedFd> {
-    let socket = open_socket(flow.receiver_transport(), flow.has_ipv4_sockets())?;
+    let socket = open_socket(flow.transport_of(ACCEPTS), flow.has_ipv4_sockets())?;
     if let Some(bytes) = flow.receive_buffer {
         unless_forbidden(sockopt::set_socket_recv_buffer_size_force(&socket, bytes))?;
     }

@@ -84,11 +84,12 @@ fn lower_queue_limit_drops_from_the_tail() {
     let mut link = loaded(6);
     link.change(us(1500), &Change::Queue(fifo(3)));
     // Frame 1 is being transmitted; of 2 to 6, three stay.
-    assert_eq!(dropped(&mut link), [(us(1500), 5, DropCause::Queue), (us(1500), 6, DropCause::Queue)]);
+    assert_eq!(dropped(&mut link), [(us(1500), 5, DropCause::Changed), (us(1500), 6, DropCause::Changed)]);
     let arrivals = [(us(6000), 0), (us(7000), 1), (us(8000), 2), (us(9000), 3), (us(10_000), 4)];
     assert_eq!(drain(&mut link), arrivals);
     // Six frames wait for 1 ms, five for 0.5 ms, then three for 0.5 ms, two and one for 1 ms each.
     let totals = link.totals(us(20_000));
+    assert_eq!(totals.drops, [0, 0, 0, 0, 0, 2]);
     assert_eq!(totals.occupancy.packet_nanos, 6_000_000 + 2_500_000 + 1_500_000 + 2_000_000 + 1_000_000);
 }
 
@@ -217,4 +218,18 @@ proptest! {
         all.sort_unstable();
         prop_assert_eq!(all, (0..offered).collect::<Vec<_>>());
     }
+}
+
+#[test]
+fn reordering_can_be_switched_on_and_off() {
+    let reorder = |rate| Change::Reorder(Some(Reorder { rate, delay: Duration::from_millis(3) }));
+    let mut link = loaded(0);
+    // Frame 1 is held back, and frames 2 and 3 overtake it: it arrives at 2 + 5 + 3 ms.
+    link.change(us(1000), &reorder(1.0));
+    link.offer(us(1000), TestFrame::new(1, 1500));
+    link.change(us(2000), &Change::Reorder(None));
+    (2..5).for_each(|id| link.offer(us(2000), TestFrame::new(id, 1500)));
+    let arrivals = [(us(6000), 0), (us(8000), 2), (us(9000), 3), (us(10_000), 1), (us(10_000), 4)];
+    assert_eq!(drain(&mut link), arrivals);
+    assert!(!link.keeps_order());
 }

@@ -20,6 +20,8 @@ pub struct Impairments {
     jitter_rng: Rng,
     reorder: Option<Reorder>,
     reorder_rng: Rng,
+    /// The reordering was changed: frames that are held back may be in flight, although none are held back now.
+    is_reorder_changed: bool,
     /// With jitter: arrival times of the frames that were held back, in order. No other frame arrives at these
     /// times.
     held: VecDeque<Time>,
@@ -40,13 +42,20 @@ impl Impairments {
             jitter_rng: rng.fork("jitter"),
             reorder: None,
             reorder_rng: rng.fork("reorder"),
+            is_reorder_changed: false,
             held: VecDeque::new(),
         }
     }
 
     /// Whether frames are delayed: jitter can be set to zero.
     pub const fn is_active(&self) -> bool {
-        self.jitter.as_nanos() > 0 || self.reorder.is_some()
+        self.jitter.as_nanos() > 0 || self.reorder.is_some() || self.is_reorder_changed
+    }
+
+    /// Sets the reordering of the frames that leave from now on. Frames that are held back keep their times of arrival.
+    pub(super) fn set_reorder(&mut self, reorder: Option<Reorder>) {
+        self.reorder = reorder.filter(|reorder| reorder.rate > 0.0);
+        self.is_reorder_changed = true;
     }
 
     /// Sets the jitter, for the frames that leave from now on. `last_arrival` is the latest time of arrival of the

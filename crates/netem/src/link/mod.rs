@@ -45,7 +45,7 @@ pub struct Totals {
     /// The part of `offered_bytes` that was transmitted.
     pub used_bytes: Option<u64>,
     /// Packets dropped, by cause in the order of [`DropCause::ALL`].
-    pub drops: [u64; 5],
+    pub drops: [u64; 6],
     /// Packets marked with "congestion experienced".
     pub marks: u64,
     /// Occupancy of the queue.
@@ -298,6 +298,11 @@ impl<F: Frame> Link<F> {
                 self.rest.loss = Loss::new(loss, self.rest.loss_rng.clone());
             }
             Change::Queue(queue) => self.set_queue(now, queue),
+            Change::Reorder(reorder) => {
+                let rest = self.rest.as_mut();
+                let none = || Impairments::of_jitter(Duration::ZERO, &rest.rng);
+                rest.impairments.get_or_insert_with(none).set_reorder(*reorder);
+            }
         }
         self.classify();
     }

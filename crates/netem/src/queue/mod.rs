@@ -236,7 +236,7 @@ impl<F: Frame> AnyQueue<F> {
             let bytes = self.bytes() + u64::from(frame.wire_len());
             is_full |= limit.exceeded_by(self.packets() + 1, bytes);
             if is_full {
-                drops.drop(now, frame, DropCause::Queue);
+                drops.drop(now, frame, DropCause::Changed);
             } else {
                 self.append(since, frame);
             }

@@ -397,6 +397,7 @@ fn changes(
             "delay" => Change::Delay(entry.value.time()),
             "jitter" => Change::Jitter(entry.value.time()),
             "loss" => Change::Loss(link::loss(entry.value.table(), owner, source)?),
+            "reorder" => Change::Reorder(link::reorder(entry.value.table())),
             other => panic!("the table of keys has an unknown change {other}"),
         };
         changes.push(NewValue { key, origin: entry.origin, new: New::Change(change) });

@@ -1,4 +1,4 @@
-//! The routing tables of hosts.
+//! Settings and routing tables of hosts.
 
 use super::flow::Placed;
 use super::{Element, LinkIndex, Names, find_link};
@@ -20,14 +20,27 @@ pub(super) fn hosts(elements: &[Element<'_>], links: &[Link], flows: &[Placed]) 
         let context = Context { owner: &owner, protocol: None, complete: true };
         let values = check::section(element.table, element.origin, &HOST, context)?;
         let name = values.get("name");
-        let policy_routing = values.flag("policy_routing");
-        around.check_use(name, &owner, policy_routing)?;
+        let (policy_routing, mptcp) = (values.flag("policy_routing"), values.flag("mptcp"));
+        let (default, routes) = (values.find("default_route"), values.get("routes"));
+        if default.is_some() || !routes.value.list().is_empty() || !policy_routing {
+            around.check_use(name, &owner, policy_routing)?;
+        } else {
+            around.check_host(name, &owner)?;
+        }
         names.add(name.value.text(), Some(name.origin), element.origin)?;
         let name = name.value.text().to_owned();
-        let mut host = Host { name, default_route: 0, routes: Vec::new(), policy_routing };
-        let default = values.get("default_route");
-        host.default_route = around.own(&host, (default.value.text(), default.origin), "default_route")?;
-        let routes = values.get("routes");
+        let mut host = Host { name, default_route: None, routes: Vec::new(), policy_routing, mptcp };
+        if let Some(default) = default {
+            let named = (default.value.text(), default.origin);
+            host.default_route = Some(around.own(&host, named, "default_route")?);
+        } else if !policy_routing {
+            let message = format!(
+                "policy_routing of host {} is false, and its main table has no default_route; add default_route = \
+                 \"name of a link\"",
+                quoted(&host.name)
+            );
+            return Err(Fault::new(values.get("policy_routing").origin, message));
+        }
         for pair in routes.value.list() {
             let route = around.route(&host, pair, routes.origin)?;
             host.routes.push(route);
@@ -107,22 +120,7 @@ impl Surroundings<'_> {
         }
         let own: Vec<_> = self.flows.iter().filter(|placed| placed.flow.from == name.value.text()).collect();
         if own.is_empty() {
-            let ends = |Placed { flow, .. }: &'_ Placed| {
-                let others = [Some(&flow.to), flow.through.as_ref()].into_iter().flatten();
-                let hosts = [&flow.from].into_iter().chain(others.filter(|_| !policy_routing));
-                hosts.cloned().collect::<Vec<_>>()
-            };
-            let hosts: BTreeSet<_> = self.flows.iter().flat_map(ends).collect();
-            let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
-            let (does, which) = if policy_routing {
-                ("begins", "hosts that connect")
-            } else {
-                ("begins or ends", "hosts of flows")
-            };
-            let remedy = remedy(name.value.text(), &hosts, which);
-            let message =
-                format!("name of {owner} is {}, where no flow {does}; {remedy}", quoted(name.value.text()));
-            return Err(Fault::new(name.origin, message));
+            return Err(self.not_a_host(name, owner, policy_routing));
         }
         let sctp = |placed: &&&Placed| matches!(placed.flow.protocol, Protocol::Sctp(_));
         own.iter().find(sctp).map_or(Ok(()), |placed| {
@@ -134,6 +132,31 @@ impl Surroundings<'_> {
             );
             Err(Fault::new(name.origin, message))
         })
+    }
+
+    /// Checks that a flow begins or ends at the host.
+    fn check_host(&self, name: &Checked, owner: &str) -> Result<(), Fault> {
+        if self.peers(name.value.text()).next().is_some() {
+            return Ok(());
+        }
+        Err(self.not_a_host(name, owner, false))
+    }
+
+    /// The error for a host without flows, or without flows that it connects.
+    fn not_a_host(&self, name: &Checked, owner: &str, connects: bool) -> Fault {
+        let ends = |Placed { flow, .. }: &'_ Placed| {
+            let others = [Some(&flow.to), flow.through.as_ref()].into_iter().flatten();
+            let hosts = [&flow.from].into_iter().chain(others.filter(|_| !connects));
+            hosts.cloned().collect::<Vec<_>>()
+        };
+        let hosts: BTreeSet<_> = self.flows.iter().flat_map(ends).collect();
+        let hosts: Vec<_> = hosts.iter().map(String::as_str).collect();
+        let (does, which) =
+            if connects { ("begins", "hosts that connect") } else { ("begins or ends", "hosts of flows") };
+        let remedy = remedy(name.value.text(), &hosts, which);
+        let message =
+            format!("name of {owner} is {}, where no flow {does}; {remedy}", quoted(name.value.text()));
+        Fault::new(name.origin, message)
     }
 
     fn link(&self, host: &Host, (name, origin): (&str, Origin), key: &str) -> Result<usize, Fault> {

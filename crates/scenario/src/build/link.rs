@@ -188,6 +188,10 @@ pub(super) fn declared(
             Some(Takes::Probabilities { column }) => {
                 trace::series(entry, &trace::probabilities(column), source).map(keys::Value::Series)
             }
+            Some(Takes::Word(words)) => {
+                let word = words.iter().find(|word| word.name == entry.value.text());
+                Ok(keys::Value::Word(word.expect("the word was checked").name))
+            }
             other => panic!("{other:?} is not text"),
         },
         other => panic!("no kind takes {other:?}"),
@@ -196,7 +200,7 @@ pub(super) fn declared(
 }
 
 /// A reordering rate of zero means no reordering.
-fn reorder(values: &Values) -> Option<Reorder> {
+pub(super) fn reorder(values: &Values) -> Option<Reorder> {
     let reorder = Reorder { rate: values.number("rate"), delay: values.time("delay") };
     (reorder.rate > 0.0 && reorder.delay > Duration::ZERO).then_some(reorder)
 }

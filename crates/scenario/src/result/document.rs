@@ -442,7 +442,7 @@ part! {
         utilisation: f64,
         /// Packets dropped.
         drops: u64,
-        /// Drops by cause: `queue`, `aqm`, `loss`, `down`, `mtu`.
+        /// Drops by cause: `queue`, `aqm`, `loss`, `down`, `mtu`, and `changed` for a queue with a new, lower limit.
         drops_by_cause: BTreeMap<String, u64>,
         /// Packets marked with "congestion experienced".
         marks: u64,

@@ -130,6 +130,10 @@ fn shape(shape: &'static Shape) -> Value {
                 .collect::<Vec<_>>();
             json!({ "type": "string", "enum": words })
         }
+        Shape::Words(words) => {
+            let words: Vec<_> = words.iter().map(|word| word.name).collect();
+            json!({ "type": "string", "enum": words })
+        }
         Shape::PathManager => {
             let patterns: Vec<_> =
                 choices::path_managers().iter().map(|choice| choice.name.replace('N', "[0-9]+")).collect();

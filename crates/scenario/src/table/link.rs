@@ -219,7 +219,7 @@ static DUPLICATE: Section = Section {
     )]],
 };
 
-static REORDER: Section = Section {
+pub(crate) static REORDER: Section = Section {
     title: "reorder = { … }",
     doc: "Random reordering.",
     keys: &[&[

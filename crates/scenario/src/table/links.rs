@@ -59,6 +59,7 @@ fn shape(takes: &'static Takes) -> Shape {
         Takes::Rate => Shape::Rate { zero: false },
         Takes::Octets { min, max } => Shape::Octets { min, max },
         Takes::Limit => Shape::Limit,
+        Takes::Word(words) => Shape::Words(words),
         Takes::Ascending => {
             Shape::List { of: &Shape::Integer { min: 1, max: u64::MAX }, min: 1, max: 100_000 }
         }

@@ -7,7 +7,7 @@ mod links;
 mod workload;
 
 pub(super) use flow::{OWN, flow, flow_defaults};
-pub(super) use link::{LINK, LINK_DEFAULTS};
+pub(super) use link::{LINK, LINK_DEFAULTS, REORDER};
 pub(super) use links::{loss, middlebox, queue};
 pub(super) use workload::WORKLOAD;
 
@@ -96,7 +96,7 @@ static TABLES: &[Key] = &[
         "host",
         Shape::Tables(|| &HOST),
         Default::Nothing("every host has a route to every address"),
-        "Main routing tables of hosts, one table per host.",
+        "Settings and main routing tables of hosts, one table per host.",
     ),
     Key::new(
         "router",
@@ -121,19 +121,19 @@ static TABLES: &[Key] = &[
 /// `[[host]]`.
 pub(super) static HOST: Section = Section {
     title: "[[host]]",
-    doc: "The main routing table of a host. A tcp, mptcp or udp flow of the host whose `initial_path` names \
+    doc: "Settings of a host, and its main routing table. A tcp, mptcp or udp flow of the host whose `initial_path` names \
           no link of this host is not bound to an address: this table determines the link by which it \
           leaves, and so its first address, even if that does not lead to the destination. Packets from a \
           given address leave by the link of that address, as with a table for each (`ip rule add from`), \
-          unless `policy_routing` is false. Without [[host]] a host has such tables, and a main table with a \
+          unless `policy_routing` is false. Without these keys a host has such tables, and a main table with a \
           route to every address.",
     keys: &[&[
         Key::new("name", Shape::Name, Default::Required("\"name of a host\""), "The host."),
         Key::new(
             "default_route",
             Shape::Name,
-            Default::Required("\"name of a link\""),
-            "The link of the host to all addresses without a route.",
+            Default::Nothing("the first link that leads to an address"),
+            "The link of the host to all addresses without a route. Required if `policy_routing` is false.",
         ),
         Key::new(
             "routes",
@@ -151,6 +151,13 @@ pub(super) static HOST: Section = Section {
              unconfigured host with several links, whose subflows then share one link. Applies to every host \
              of a flow, of any protocol. Networks here carry packets with foreign source addresses; some \
              providers do not (BCP 38).",
+        ),
+        Key::new(
+            "mptcp",
+            Shape::Flag,
+            Default::Is("true"),
+            "Whether the host supports Multipath TCP. Without, it ignores MP_CAPABLE, and its own mptcp flows open \
+             plain TCP: every mptcp flow of the host falls back. In the kernel's world this is `net.mptcp.enabled`.",
         ),
     ]],
 };
@@ -193,7 +200,7 @@ pub(super) static ROUTER: Section = Section {
 pub(super) static MIDDLEBOX: Section = Section {
     title: "[[middlebox]]",
     doc: "A node that processes passing packets in addition to forwarding them; one middlebox per node. In \
-          the worlds `sim` and `user`.",
+          all worlds; links of netem (`--links netem`) have none.",
     keys: &[&[
         Key::new(
             "node",
@@ -205,8 +212,8 @@ pub(super) static MIDDLEBOX: Section = Section {
             "from",
             Shape::List { of: &Shape::Name, min: 1, max: 255 },
             Default::Nothing("all links of the node"),
-            "The links of the node whose incoming packets it processes. For `nat`, the links of its inside, \
-             by default those that lead to sending hosts of flows and to no receiving one.",
+            "The links of the node whose incoming packets it processes. For `nat` and `firewall`, the links of its \
+             inside, by default those that lead to sending hosts of flows and to no receiving one.",
         ),
         Key::new(
             "does",
@@ -309,6 +316,12 @@ static OF_LINK: &[Key] = &[
         "A new queue, completed key by key from the present one: `{ limit = \"20 packets\" }` keeps its kind. Waiting \
          packets keep their order. Those beyond a lower limit are dropped from the tail. The state of CoDel \
          starts again, and RED's average starts at the present length.",
+    ),
+    Key::new(
+        "reorder",
+        Shape::Section(|| &REORDER),
+        Default::Nothing("unchanged"),
+        "Another reordering; a rate of 0 ends it. Packets that are propagating keep their times of arrival.",
     ),
 ];
 

@@ -569,3 +569,31 @@ fn thresholds_of_a_new_limit_keep_their_share() {
     );
     assert_eq!(found, [(1.0, Directions::Forward, "red 40 packets".to_owned())]);
 }
+
+#[test]
+fn firewall_and_host_without_mptcp_round_trip() {
+    let tables = "[[middlebox]]\nnode = \"router\"\nfrom = [\"wifi\"]\n\
+                  does = { kind = \"firewall\", udp_timeout = \"30 s\", answer = \"icmp\", limit = 10 }\n\n\
+                  [[host]]\nname = \"phone\"\nmptcp = false\n\n[[event]]\nat = \"9 s\"\nlink = \"wifi\"\n\
+                  set = { reorder = { rate = 0, delay = \"1 ms\" } }\n\n[[event]]";
+    let scenario = with(&BASE.replacen("[[event]]", tables, 1), &[]).unwrap();
+    let settings = anabranch_middlebox::firewall::Settings {
+        tcp_timeout: Duration::from_secs(7440),
+        udp_timeout: Duration::from_secs(30),
+        answer: anabranch_middlebox::firewall::Answer::Icmp,
+        limit: 10,
+    };
+    assert_eq!(scenario.middleboxes[0].does, anabranch_middlebox::Settings::Firewall(settings));
+    let host = Host {
+        name: "phone".into(),
+        default_route: None,
+        routes: Vec::new(),
+        policy_routing: true,
+        mptcp: false,
+    };
+    assert_eq!(scenario.hosts, [host]);
+    assert!(!scenario.has_mptcp("phone") && scenario.has_mptcp("server"));
+    assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+    let defaults = with(&to_toml(&scenario).replace("mptcp = false", "mptcp = true"), &[]).unwrap();
+    assert!(!to_toml(&defaults).contains("mptcp = "));
+}

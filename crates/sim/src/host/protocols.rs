@@ -57,8 +57,14 @@ impl Setup<'_> {
         };
         check_path_count(wanted.iter().filter(routed).count())?;
         let connecting = mptcp::Config { unroutable: self.unroutable(0), ..config.clone() };
+        let protocol = |host, config: mptcp::Config| {
+            if self.scenario.has_mptcp(host) { Protocol::Mptcp(config) } else { Protocol::Tcp(config.tcp) }
+        };
         Ok(Plan {
-            protocols: [Protocol::Mptcp(connecting), Protocol::Mptcp(config.clone())],
+            protocols: [
+                protocol(&self.declared.from, connecting),
+                protocol(self.declared.meets(), config.clone()),
+            ],
             addresses: [addresses(0)?, addresses(1)?],
             service: Service::Stream,
             streams: ONE_STREAM,

@@ -59,6 +59,13 @@ impl Run<'_> {
         self.scenario.middleboxes.iter().zip(counts).map(result).collect()
     }
 
+    /// Whether a flow of Multipath TCP is plain TCP, because one of its hosts does not support the former.
+    fn is_without_mptcp(&self, declared: &model::Flow) -> bool {
+        let has_mptcp = |host| self.scenario.has_mptcp(host);
+        matches!(declared.protocol, Protocol::Mptcp(_))
+            && !(has_mptcp(&declared.from) && has_mptcp(declared.meets()))
+    }
+
     fn flow(&self, declared: &model::Flow, legs: &Legs<'_>, world: &mut FlowEnvironment) -> FlowResult {
         let flow = &*legs.first;
         let endpoints = [SENDER, RECEIVER].map(|side| flow.endpoint(side, &world.hosts));
@@ -94,7 +101,7 @@ impl Run<'_> {
             congestion: declared.protocol.congestion().map(|choice| choice.entry.name.to_owned()),
             start_s: flow.start().as_secs_f64(),
             state: flow.applications.state.name().to_owned(),
-            fallback: sender.fallback,
+            fallback: sender.fallback || self.is_without_mptcp(declared),
             goodput_bps: since_baseline(source).unwrap_or_default(),
             throughput_bps: paths.iter().map(|path| path.throughput_bps).sum(),
             delivered_bytes: delivered(main).unwrap_or_default(),

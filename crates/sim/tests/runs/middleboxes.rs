@@ -192,11 +192,68 @@ fn shaper_limits_each_flow() {
     assert!((1.7e6..2e6).contains(&flow.goodput_bps) && result.middleboxes[0].dropped > 1_000, "{flow:?}");
 }
 
+/// A firewall at a node, whose inside is that link.
+fn firewall(node: &str, inside: &str, answer: &str) -> String {
+    format!(
+        "\n[[middlebox]]\nnode = \"{node}\"\nfrom = [\"{inside}\"]\ndoes = {{ kind = \"firewall\", answer = \"{answer}\" }}\n"
+    )
+}
+
+#[test]
+fn join_passes_a_firewall_from_inside_only() {
+    for answer in ["drop", "reset", "icmp"] {
+        // The inside of the first is the client's side, that of the second the server's.
+        let result = outcome(MPTCP, &firewall("N2", "cell", answer));
+        let flow = only(&result);
+        assert!((used(flow), flow.fallback) == (2, false) && flow.goodput_bps > 17e6, "{answer}: {flow:?}");
+        assert_eq!((result.middleboxes[0].dropped, result.middleboxes[0].changed), (0, 0));
+        let result = outcome(MPTCP, &firewall("N2", "south", answer));
+        let flow = only(&result);
+        assert!((used(flow), flow.fallback) == (1, false) && flow.goodput_bps > 9e6, "{answer}: {flow:?}");
+        assert!(result.middleboxes[0].dropped > 0, "{answer}");
+    }
+}
+
+#[test]
+fn connection_from_outside_meets_a_firewall() {
+    for (answer, state) in [("drop", "opening"), ("reset", "refused"), ("icmp", "opening")] {
+        let result = outcome("protocol = \"tcp\"\ninitial_path = \"wifi\"", &firewall("N1", "north", answer));
+        let flow = only(&result);
+        assert_eq!((flow.delivered_bytes, &*flow.state), (0, state), "{answer}");
+    }
+    // SCTP, and datagrams of an application that is not answered, make state from inside.
+    for protocol in ["sctp", "udp\"\nworkload = { kind = \"rate\", rate = \"1 Mbit/s\" }\n#\""] {
+        for (inside, passes) in [("wifi", true), ("north", false)] {
+            let flow = format!("protocol = \"{protocol}\"");
+            let boxes = firewall("N1", inside, "drop") + &firewall("N2", "cell", "drop");
+            let result = outcome(&flow, &boxes);
+            let is_first = result.middleboxes[0].dropped == 0;
+            assert_eq!(is_first, passes, "{protocol} {inside}: {:?}", result.middleboxes);
+        }
+    }
+}
+
+#[test]
+fn host_without_mptcp_falls_back() {
+    for (from, to) in [(true, true), (true, false), (false, true), (false, false)] {
+        let host = |name: &str, mptcp: bool| format!("\n[[host]]\nname = \"{name}\"\nmptcp = {mptcp}\n");
+        for direction in ["forward", "reverse"] {
+            let flow = format!("{MPTCP}\ndirection = \"{direction}\"");
+            let result = outcome(&flow, &(host("C", from) + &host("S", to)));
+            let flow = only(&result);
+            let expected = if from && to { (2, false) } else { (1, true) };
+            assert_eq!((used(flow), flow.fallback), expected, "{from} {to} {direction}: {flow:?}");
+            let goodput = expected.0 as f64 * 10e6;
+            assert!((0.85 * goodput..goodput).contains(&flow.goodput_bps), "{:?}", flow.goodput_bps);
+        }
+    }
+}
+
 /// A middlebox of any kind, in the notation of scenarios.
 fn any_middlebox() -> impl Strategy<Value = (String, bool)> {
     let flags = any::<[bool; 6]>();
     let size = 1_u32..1_600;
-    (0..6_u8, flags, size, 1_u32..30).prop_map(|(kind, [mptcp, timestamps, sack, scale, syn, data], size, n)| {
+    (0..7_u8, flags, size, 1_u32..30).prop_map(|(kind, [mptcp, timestamps, sack, scale, syn, data], size, n)| {
         let does = match kind {
             0 => format!(
                 "kind = \"strip-options\", mptcp = {mptcp}, timestamps = {timestamps}, sack = {sack}, window_scale = {scale}, \
@@ -206,9 +263,10 @@ fn any_middlebox() -> impl Strategy<Value = (String, bool)> {
             2 => format!("kind = \"split\", size = {}", size.max(100)),
             3 => format!("kind = \"merge\", size = {}, wait = \"{n} ms\"", size + 1),
             4 => format!("kind = \"shaper\", rate = \"{n} Mbit/s\", limit = \"{} packets\"", n + 40),
-            _ => format!("kind = \"nat\", timeout = \"{} s\"", 60 * n),
+            5 => format!("kind = \"nat\", timeout = \"{} s\"", 60 * n),
+            _ => format!("kind = \"firewall\", tcp_timeout = \"{} s\", limit = {n}", 60 * n),
         };
-        (does, kind == 5)
+        (does, kind >= 5)
     })
 }
 

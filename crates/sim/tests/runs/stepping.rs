@@ -276,7 +276,7 @@ fn invalid_orders_are_refused() {
         ),
         (
             r#"{"link": "wlan", "set": {}}"#,
-            "set of the order changes nothing; give at least one of state, address, rate, delay, jitter, loss, queue",
+            "set of the order changes nothing; give at least one of state, address, rate, delay, jitter, loss, queue, reorder",
         ),
         (
             r#"{"link": "wlan", "set": {"rate": 5}}"#,
@@ -323,7 +323,7 @@ fn lower_limit_drops_from_the_tail() {
     run.step_until(Time::from_nanos(3_000_000_001)).expect("the run goes on");
     let after = run.sample().links[0].forward.clone();
     assert_eq!(after.queue_packets, 5);
-    assert_eq!(after.drops["queue"] - before.drops["queue"], before.queue_packets - 5);
+    assert_eq!(after.drops["changed"] - before.drops["changed"], before.queue_packets - 5);
 }
 
 #[test]

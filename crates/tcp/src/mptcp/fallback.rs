@@ -23,6 +23,9 @@ use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
 const BARE: u32 = 3;
 /// How often the next byte in order may arrive without a mapping, because a later segment may contain it.
 const UNMAPPED: u32 = 3;
+/// Mappings with data that make up for one arrival without a mapping. Where a middlebox merges two segments, there are
+/// two such mappings for each lost one: that of the first segment, and that of the retransmission.
+const MAPPED: u32 = 4;
 /// Consecutive subflows that may prove useless.
 const FUTILE: u32 = 6;
 
@@ -137,8 +140,8 @@ impl Connection {
     /// Payload that no mapping covers was refused. `next` means that it is the next byte in order.
     pub(super) fn on_unmapped(&mut self, index: usize, next: bool) {
         let subflow = &mut self.subflows[index];
-        subflow.stripped.unmapped += u32::from(next);
-        if subflow.stripped.unmapped >= UNMAPPED {
+        subflow.stripped.unmapped += MAPPED * u32::from(next);
+        if subflow.stripped.unmapped >= MAPPED * UNMAPPED {
             self.on_stripped(index);
         }
     }

@@ -332,7 +332,8 @@ impl Connection {
         let before = self.receive.nxt;
         while let Some((start, end)) = self.subflows[index].mappings.take(available) {
             self.subflows[index].new += self.receive.store(start, end, limit);
-            self.subflows[index].stripped.unmapped = 0;
+            let unmapped = &mut self.subflows[index].stripped.unmapped;
+            *unmapped = unmapped.saturating_sub(1);
             self.subflows[index].disputed = 0;
             if self.checksum {
                 self.placed.passed(start, end);

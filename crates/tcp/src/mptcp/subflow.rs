@@ -80,7 +80,7 @@ pub(super) struct Retry {
 pub(super) struct Stripped {
     /// Segments without any of its options.
     pub bare: u32,
-    /// How often the next byte in order arrived without a mapping.
+    /// How often the next byte in order arrived without a mapping, less the mapped data: see `fallback`.
     pub unmapped: u32,
 }
 

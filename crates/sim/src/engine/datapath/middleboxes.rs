@@ -2,7 +2,7 @@
 
 use super::{Datapath, EndId, Interface, Outcome, PacketRef, Time, UNREACHABLE, flow_of};
 use crate::measure::digest::Digest;
-use crate::scenario::Scenario;
+use crate::scenario::{MiddleboxPlaces, Scenario};
 use anabranch_middlebox::{Middlebox, Onward, Transit};
 use anabranch_netem::{FlowHash, InterfaceAddress, IpVersion, Network};
 use anabranch_wire::Packet;
@@ -41,40 +41,23 @@ struct Placed {
 #[derive(Debug)]
 pub struct Middleboxes {
     all: Vec<Placed>,
-    /// For each link direction the middlebox at its end, if there is one, and whether the direction comes
-    /// from the inside.
-    at: Vec<Option<(usize, bool)>>,
+    places: MiddleboxPlaces,
 }
 
 impl Middleboxes {
     /// The middleboxes of a scenario; `None` without any.
     pub(super) fn of(scenario: &Scenario, network: &Network) -> Option<Box<Self>> {
-        if scenario.middleboxes.is_empty() {
-            return None;
-        }
-        let mut at = vec![None; 2 * scenario.links.len()];
-        let mut all = Vec::new();
-        for declared in &scenario.middleboxes {
-            let leads_here = |direction: &usize| {
-                let link = &scenario.links[direction / 2];
-                link.between[1 - direction % 2] == declared.node
-            };
-            let mut node = None;
-            for direction in (0..at.len()).filter(leads_here) {
-                let inside = declared.from.is_empty() || declared.from.contains(&(direction / 2));
-                at[direction] = Some((all.len(), inside));
-                node = Some(network.owner(Interface(direction as u32).opposite()));
-            }
-            all.push(Placed {
-                middlebox: Middlebox::new(&declared.does),
-                node: node.expect("the node has a link"),
-                tally: MiddleboxCounts::default(),
-                drops: Digest::new(),
-                due: None,
-                back: BTreeMap::new(),
-            });
-        }
-        Some(Box::new(Self { all, at }))
+        let places = MiddleboxPlaces::of(scenario)?;
+        let placed = |(index, declared): (usize, &crate::scenario::model::Middlebox)| Placed {
+            middlebox: Middlebox::new(&declared.does),
+            node: network.owner(places.first_to(index).expect("the node has a link").opposite()),
+            tally: MiddleboxCounts::default(),
+            drops: Digest::new(),
+            due: None,
+            back: BTreeMap::new(),
+        };
+        let all = scenario.middleboxes.iter().enumerate().map(placed).collect();
+        Some(Box::new(Self { all, places }))
     }
 
     /// Counts since the start, in the order of the scenario.
@@ -97,12 +80,7 @@ impl Middleboxes {
     /// Whether a link direction leads to a middlebox.
     #[inline]
     pub(super) fn is_at(&self, direction: u32) -> bool {
-        self.at[direction as usize].is_some()
-    }
-
-    /// Whether an interface is outside of the middlebox at its node.
-    fn is_outside(&self, leaves_by: Interface) -> bool {
-        !matches!(self.at[leaves_by.opposite().index()], Some((_, true)))
+        self.places.at(Interface(direction)).is_some()
     }
 }
 
@@ -120,18 +98,20 @@ impl Datapath {
         }
         let hop = self.hops[frame.next as usize];
         let leaves_by = ((hop as usize) < self.links.len()).then_some(Interface(hop));
-        let generation = leaves_by.map_or(0, |by| self.generation(by.link()));
+        let here = Interface(direction).opposite();
+        let [arrival, departure] = [Some(here), leaves_by]
+            .map(|interface| interface.map_or(0, |interface| self.generation(interface.link())));
         let Some(middleboxes) = &mut self.middleboxes else { return Outcome::Nothing };
-        let (index, inside) = middleboxes.at[direction as usize].expect("the direction leads to a middlebox");
+        let place = middleboxes.places.at(Interface(direction));
+        let (index, inside) = place.expect("the direction leads to a middlebox");
         let mut packet = self.slab.take(frame.id);
         packet.ecn = frame.ecn();
-        let crosses = match leaves_by {
-            Some(by) => middleboxes.is_outside(by) == inside,
-            None => true,
-        };
+        let crosses = middleboxes.places.crosses(inside, leaves_by);
         let version = IpVersion::of(packet.source);
-        let leaves_from = leaves_by.map(|by| InterfaceAddress::first(by, version).ip(generation));
-        let transit = Transit { packet, inside, crosses, leaves_from, onward: frame.next };
+        let address = |at, generation| InterfaceAddress::first(at, version).ip(generation);
+        let arrives_at = address(here, arrival);
+        let leaves_from = leaves_by.map(|by| address(by, departure));
+        let transit = Transit { packet, inside, crosses, arrives_at, leaves_from, onward: frame.next };
         let placed = &mut middleboxes.all[index];
         placed.tally.packets += 1;
         let mut outcome = anabranch_middlebox::Outcome::default();

@@ -254,6 +254,10 @@ fn event() -> impl Strategy<Value = (Index, Event)> {
         1 => loss().prop_map(Change::Loss),
         1 => (0_u64..40).prop_map(|millis| Change::Jitter(Duration::from_millis(millis))),
         2 => queue().prop_map(Change::Queue),
+        1 => (0_u64..40).prop_map(|millis| {
+            let delay = Duration::from_millis(millis);
+            Change::Reorder((millis > 0).then_some(Reorder { rate: 0.1, delay }))
+        }),
     ];
     let directions = select(vec![Directions::Both, Directions::Forward, Directions::Reverse]);
     let event =

@@ -1,0 +1,119 @@
+//! Changes of links by hand, while the emulator runs.
+
+use crate::clock::Clock;
+use crate::stack::Queue;
+use anabranch_base::time::Time;
+use anabranch_netem::Interface;
+use anabranch_scenario::link_settings::{self, SetValue};
+use anabranch_scenario::model::{Change, Directions, Event, Link};
+use anabranch_scenario::{InputError, Scenario};
+use core::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
+
+/// Maximum time in which the emulator carries out an order.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Changes for the emulator's thread, which it makes together.
+pub(super) struct Order {
+    pub events: Vec<Event>,
+    /// Receives the time of the changes.
+    pub applied: mpsc::Sender<Time>,
+}
+
+/// Changes that were made.
+#[derive(Clone, Debug)]
+pub struct Applied {
+    /// Time of the changes, by the emulator's clock.
+    pub at: Time,
+    /// The values before and after.
+    pub values: Vec<SetValue>,
+    /// The ends of links whose outgoing direction went up or down, in order.
+    pub switched: Vec<(Interface, bool)>,
+}
+
+/// An error of a change.
+#[derive(Clone, Debug)]
+pub enum ControlError {
+    /// A setting that is invalid.
+    Input(InputError),
+    /// The emulator has ended, or is too busy to carry out the order.
+    NotApplied,
+}
+
+impl fmt::Display for ControlError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Input(error) => error.fmt(f),
+            Self::NotApplied => f.write_str("the emulated network has ended, or does not answer"),
+        }
+    }
+}
+
+impl core::error::Error for ControlError {}
+
+/// Changes the links of an emulator that runs; for any thread.
+pub struct Control {
+    clock: Clock,
+    /// The scenario, with all changes until now as events.
+    scenario: Mutex<Scenario>,
+    orders: Arc<Queue<Order>>,
+}
+
+impl Control {
+    pub(super) fn new(scenario: &Scenario, clock: Clock, orders: Arc<Queue<Order>>) -> Self {
+        Self { clock, scenario: Mutex::new(scenario.clone()), orders }
+    }
+
+    /// Gives links the values of `settings`, pairs of `link.NAME.KEY` and a value, all of them or none.
+    ///
+    /// # Errors
+    ///
+    /// The first invalid setting, or the emulator does not carry out the order.
+    pub fn set(
+        &self,
+        settings: &[(String, String)],
+        directions: Directions,
+    ) -> Result<Applied, ControlError> {
+        let mut scenario = self.lock();
+        let now = self.clock.now();
+        let before = link_settings::present_links(&scenario, now);
+        let mut events =
+            link_settings::set_links(&scenario, now, settings, directions).map_err(ControlError::Input)?;
+        let (applied, answer) = mpsc::channel();
+        let order = Order { events: events.clone(), applied };
+        self.orders.send(order).map_err(|_| ControlError::NotApplied)?;
+        let at = answer.recv_timeout(ORDER_TIMEOUT).map_err(|_| ControlError::NotApplied)?;
+        for event in &mut events {
+            event.at = at;
+        }
+        let place = scenario.events.partition_point(|event| event.at <= at);
+        scenario.events.splice(place..place, events.iter().cloned());
+        let after = link_settings::present_links(&scenario, at);
+        let values = link_settings::set_values(&before, &events, &after);
+        Ok(Applied { at, values, switched: switched(&events) })
+    }
+
+    /// The links with their present values.
+    pub fn links(&self) -> Vec<Link> {
+        link_settings::present_links(&self.lock(), self.clock.now())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Scenario> {
+        self.scenario.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The ends whose outgoing direction goes up or down.
+fn switched(events: &[Event]) -> Vec<(Interface, bool)> {
+    let of = |event: &Event| {
+        let event = event.of_link()?;
+        let up = event.changes.iter().find_map(|change| match change {
+            Change::State { up } => Some(*up),
+            _ => None,
+        })?;
+        let ends = (0..2).filter(|&end| link_settings::concerns(event.directions, end));
+        Some(ends.map(|end| (Interface::new(event.link, end), up)).collect::<Vec<_>>())
+    };
+    events.iter().filter_map(of).flatten().collect()
+}
