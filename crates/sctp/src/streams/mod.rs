@@ -240,7 +240,7 @@ impl SendQueue {
             StreamScheduler::Priority => {
                 self.round += 1;
                 let priority = self.numbers.get(usize::from(stream)).copied().unwrap_or(0);
-                u64::from(priority) << ROUND_BITS | self.round
+                (u64::from(priority) << ROUND_BITS) | self.round
             }
             StreamScheduler::Fair | StreamScheduler::WeightedFair => {
                 at.served = at.served.max(self.floor);
