@@ -52,7 +52,7 @@ pub(super) fn check(config: &Config, values: &Values, own: &Table, owner: &str) 
     Ok(())
 }
 
-/// The word of a stream scheduler, in quotes.
+/// The quoted name of a stream scheduler.
 fn word(scheduler: StreamScheduler) -> String {
     scheduler.value().word().map(quoted).unwrap_or_default()
 }

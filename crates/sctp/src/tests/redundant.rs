@@ -41,7 +41,7 @@ fn every_path_carries_all_data() {
     assert_eq!(net.extra(A, "chunks_retransmitted"), 0);
 }
 
-/// Each path loses packets of its own, and the other one has carried nearly all of them.
+/// The paths lose different packets, and the other one has carried nearly all of them.
 #[test]
 fn copies_replace_retransmissions() {
     let retransmitted = |redundantly: bool| {

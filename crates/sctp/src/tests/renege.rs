@@ -44,7 +44,7 @@ fn discarded_chunks_are_sent_again() {
 }
 
 #[test]
-fn receiver_keeps_chunks_with_nr_sack_or_without_share() {
+fn receiver_keeps_chunks_after_nr_sack() {
     assert_eq!(run(1.0, (true, false), (900, 1)), (0, 0));
     assert_eq!(run(0.0, (false, false), (900, 1)), (0, 0));
 }
