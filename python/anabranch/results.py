@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PlotKind = Literal["windows", "sequences", "goodput", "rtt", "queues", "limits"]
 """Kind of a plot of one run."""
 
-OF_PATHS = ("paths", "paths_wanted")
+FLOW_LISTS = ("paths", "paths_wanted", "streams")
 """Keys of a flow whose entries are rows of other tables."""
 PLOT_INTERVAL_S = 0.5
 """Interval of a value in plots of goodput and round-trip times."""
@@ -39,9 +39,10 @@ class Result:
     Results of simulations are equal if their digests are: all packets of both runs arrived at the same times. Kernel
     results are equal if all of their numbers are.
 
-    `flows` has one row per flow, `paths` one per flow and path, `links` one per link and direction. Tables within the
-    result become columns with joined names, such as `delivery_delay_s_p95`. The name of a column ends with its unit:
-    `_bps` is bits per second, `_s` seconds, `_bytes` bytes. docs/reference/results.md lists all fields.
+    `flows` has one row per flow, `paths` one per flow and path, `streams` one per flow and SCTP stream, `links` one per
+    link and direction. Tables within the result become columns with joined names, such as `delivery_delay_s_p95`. The
+    name of a column ends with its unit: `_bps` is bits per second, `_s` seconds, `_bytes` bytes.
+    docs/reference/results.md lists all fields.
 
     Args:
         document: The result document of the run.
@@ -234,7 +235,13 @@ class Result:
     @cached_property
     def flows(self) -> pl.DataFrame:
         """One row per flow."""
-        return _frame([flatten({k: v for k, v in f.items() if k not in OF_PATHS}) for f in self.document["flows"]])
+        return _frame([flatten({k: v for k, v in f.items() if k not in FLOW_LISTS}) for f in self.document["flows"]])
+
+    @cached_property
+    def streams(self) -> pl.DataFrame:
+        """One row per flow and SCTP stream, for flows with several; the flow's name is in column `flow`."""
+        rows = [(flow["name"], stream) for flow in self.document["flows"] for stream in flow.get("streams", [])]
+        return _frame([{"flow": name, **flatten(stream)} for name, stream in rows])
 
     @cached_property
     def paths(self) -> pl.DataFrame:

@@ -150,6 +150,11 @@ pub trait Endpoint: Send {
         let report = self.report();
         Held { bytes: report.receive_buffer, reordering: report.reordering_buffer }
     }
+
+    /// Out-of-order bytes of each stream in the receive buffer; empty for a protocol or connection with one stream.
+    fn held_by_stream(&self) -> &[u64] {
+        &[]
+    }
 }
 
 /// The values of a path that change with nearly every packet.

@@ -90,6 +90,7 @@ impl From<Value> for Written {
             Value::Size(bytes) => size(bytes),
             Value::Word(word) => text(word),
             Value::PathManager(choice) => text(choice.to_string()),
+            Value::Integers(numbers) => Written::List(numbers.into_iter().map(Written::from).collect()),
         }
     }
 }

@@ -65,9 +65,9 @@ impl Open {
                     data |= !self.reconfig.awaits_numbers();
                     self.handle_forward(core, forward)
                 }
-                Chunk::Sack(sack) => self.handle_sack(core, now, sack, &[]),
+                Chunk::Sack(sack) => self.handle_sack(core, (now, at), sack, &[]),
                 Chunk::NrSack(sack) if self.extensions.nr_sack => {
-                    self.handle_sack(core, now, &sack.sack, &sack.nr_gaps)
+                    self.handle_sack(core, (now, at), &sack.sack, &sack.nr_gaps)
                 }
                 other => match self.handle_control(core, now, origin, other) {
                     Step::Next => None,
@@ -191,7 +191,7 @@ impl Open {
     fn handle_sack(
         &mut self,
         core: &mut Core,
-        now: Time,
+        (now, at): (Time, Option<usize>),
         sack: &Sack,
         kept: &[sctp::GapBlock],
     ) -> Option<Reason> {
@@ -211,6 +211,7 @@ impl Open {
             full: length + Sack::ENTRY_LEN > room || at_end || sack.gaps.len() == MOST_BLOCKS,
         };
         core.totals.sacks_received += 1;
+        core.sack_path = at;
         if view.packets > 0 && core.delays_for_cmt() && !self.extensions.dac {
             // RFC 9260 §3.3.4 reserves these bits. A peer that sets them uses DAC; FreeBSD's stack does so without
             // negotiation.

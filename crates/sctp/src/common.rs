@@ -40,6 +40,9 @@ pub(super) struct Core {
     pub congestion: Box<dyn CongestionControl>,
     /// Chooses the path of new data with CMT.
     pub scheduler: Box<dyn Scheduler>,
+    /// The scheduler sends all data on every path, and the path of the SACK that is being processed.
+    pub sends_copies: bool,
+    pub sack_path: Option<usize>,
     /// Start-up phase; buffer splitting and chunk rescheduling may be off until it ends.
     pub start_up: StartUp,
     /// Source of tags, initial TSNs, nonces and jitter.
@@ -95,6 +98,8 @@ impl Core {
             remote_port: ends.remote_port,
             congestion: config.congestion.build(),
             scheduler: (config.scheduler.build)(),
+            sends_copies: config.sends_copies(),
+            sack_path: None,
             start_up: StartUp::new(config.mechanisms_in_start_up),
             secrets,
             udp: config.encapsulation,
@@ -129,9 +134,13 @@ impl Core {
         core
     }
 
-    /// Current buffer splitting: none during a start-up phase without it.
+    /// Current buffer splitting: none during a start-up phase without it, and none if every path carries all data.
     pub fn splitting(&self) -> Splitting {
-        if self.start_up.is_over() { self.config.splitting } else { Splitting::default() }
+        if self.start_up.is_over() && !self.sends_copies {
+            self.config.splitting
+        } else {
+            Splitting::default()
+        }
     }
 
     /// Checks whether the start-up phase is over. `widest` is the largest window that the peer has offered, bytes.

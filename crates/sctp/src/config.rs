@@ -2,7 +2,7 @@
 
 use anabranch_endpoint::ends::Ends;
 pub use anabranch_settings::sctp::{
-    Config, ImmediateSack, Paths, RetransmissionPath, SackPath, StreamScheduler,
+    Config, ImmediateSack, Paths, RetransmissionPath, SackPath, StreamPaths, StreamScheduler,
 };
 use core::net::IpAddr;
 
@@ -27,7 +27,7 @@ pub enum ConfigError {
     ReceiveBuffer(u64),
     /// The number of streams is 0.
     NoStreams,
-    /// The scheduler is redundant or places data out of order; SCTP supports neither.
+    /// The scheduler places data out of order, which SCTP does not support.
     Scheduler(&'static str),
 }
 
@@ -52,7 +52,7 @@ impl core::fmt::Display for ConfigError {
             }
             Self::NoStreams => write!(f, "an association needs at least one stream"),
             Self::Scheduler(name) => {
-                write!(f, "scheduler {name:?} duplicates or places data, which SCTP cannot")
+                write!(f, "scheduler {name:?} places data out of order, which SCTP cannot")
             }
         }
     }
@@ -89,7 +89,7 @@ pub(super) fn check(config: &Config, ends: &Ends, connecting: bool) -> Result<()
     if config.streams == 0 {
         return Err(ConfigError::NoStreams);
     }
-    if !config.scheduler.takes_turns() {
+    if config.scheduler.places {
         return Err(ConfigError::Scheduler(config.scheduler.name));
     }
     Ok(())

@@ -168,7 +168,7 @@ impl Association {
             srtt_min: path.rtt.min_srtt(),
             delivery_rate_max: path.peak.rate(),
             rto: path.rtt.rto(),
-            outstanding: path.totals.in_flight(),
+            outstanding: path.totals.in_flight() + path.redundant_bytes(self.core.sends_copies),
             mss: path.mss,
             grouping: None,
             counters: path.counters,
@@ -370,9 +370,7 @@ impl Endpoint for Association {
             report.reordering_buffer = open.inbound.held();
             report.receive_buffer += open.inbound.held();
             report.peer_window = open.outbound.advertised;
-            let (dropped, duplicates) = open.inbound.losses();
-            report.extra.push(("chunks_dropped", dropped));
-            report.extra.push(("chunks_duplicate", duplicates));
+            report.extra.extend(open.inbound.losses());
         }
         report
     }
@@ -398,7 +396,7 @@ impl Endpoint for Association {
         for path in &self.core.paths {
             each(Gauge {
                 cwnd: self.core.congestion.window(path.id),
-                outstanding: path.totals.in_flight(),
+                outstanding: path.totals.in_flight() + path.redundant_bytes(self.core.sends_copies),
                 srtt: path.rtt.srtt(),
             });
         }
@@ -407,5 +405,9 @@ impl Endpoint for Association {
     fn held(&self) -> Held {
         let reordering = if let State::Open(open) = &self.state { open.inbound.held() } else { 0 };
         Held { bytes: self.core.inbox.bytes() + reordering, reordering }
+    }
+
+    fn held_by_stream(&self) -> &[u64] {
+        if let State::Open(open) = &self.state { open.inbound.held_by_stream() } else { &[] }
     }
 }

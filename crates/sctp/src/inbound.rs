@@ -26,6 +26,8 @@ pub(super) struct AckPolicy {
     /// Delay the acknowledgement of out-of-order data too, and report the number of acknowledged packets (DAC).
     pub dac: bool,
     pub nr_sack: bool,
+    /// Share of the chunks above a gap that are discarded when the buffer is full.
+    pub renege: f64,
     /// The peer may abandon messages.
     pub forward_tsn: bool,
     /// The peer sends I-DATA.
@@ -79,6 +81,7 @@ pub(super) struct Inbound {
     since_sack: u64,
     dropped: u64,
     duplicated: u64,
+    reneged: u64,
 }
 
 impl Inbound {
@@ -103,6 +106,7 @@ impl Inbound {
             since_sack: 0,
             dropped: 0,
             duplicated: 0,
+            reneged: 0,
         }
     }
 
@@ -125,9 +129,19 @@ impl Inbound {
         self.reassembly.held()
     }
 
-    /// Numbers of chunks dropped for lack of buffer space, and of duplicates.
-    pub const fn losses(&self) -> (u64, u64) {
-        (self.dropped, self.duplicated)
+    /// The same by stream; empty if there is only one.
+    pub fn held_by_stream(&self) -> &[u64] {
+        self.reassembly.held_by_stream()
+    }
+
+    /// Numbers of chunks dropped for lack of buffer space, of duplicates, and of chunks discarded after their
+    /// acknowledgement.
+    pub const fn losses(&self) -> [(&'static str, u64); 3] {
+        [
+            ("chunks_dropped", self.dropped),
+            ("chunks_duplicate", self.duplicated),
+            ("chunks_discarded", self.reneged),
+        ]
     }
 
     /// Free bytes in the receive buffer. While nothing is readable and there is no gap, the window is at least two
@@ -162,6 +176,7 @@ impl Inbound {
         if !admitted {
             self.dropped += 1;
             self.urgent = true;
+            self.renege(inbox);
             return Ok(Received::Dropped);
         }
         self.since_sack += len;
@@ -182,7 +197,32 @@ impl Inbound {
         }
         self.reassembly.insert(piece, inbox)?;
         self.make_room(inbox);
+        self.renege(inbox);
         Ok(Received::New)
+    }
+
+    /// Discards a share of the chunks above the first gap if the buffer has room for the missing chunks only. Never with
+    /// NR-SACKs, which promise to keep them.
+    #[inline]
+    fn renege(&mut self, inbox: &Inbox) {
+        if self.policy.renege > 0.0 && !self.policy.nr_sack && !self.above.is_empty() {
+            self.renege_if_full(inbox);
+        }
+    }
+
+    fn renege_if_full(&mut self, inbox: &Inbox) {
+        let missing = (self.highest - self.cumulative).saturating_sub(self.above.covered());
+        let packet = self.mtu.saturating_sub(MAX_HEADERS);
+        if self.window(inbox) >= (missing + 1).saturating_mul(packet) {
+            return;
+        }
+        for (first, count) in self.reassembly.renege(self.cumulative, self.policy.renege) {
+            self.above.remove(first, first + u64::from(count));
+            self.changed = self.changed.min(first);
+            self.reneged += u64::from(count);
+            self.urgent = true;
+        }
+        self.highest = self.above.last().map_or(self.cumulative, |(_, end)| end - 1);
     }
 
     /// The sender has abandoned all missing chunks up to TSN `to`, and these messages (RFC 3758 §3.6). A SACK is always

@@ -96,6 +96,7 @@ mod chunks;
 mod common;
 mod config;
 mod cookie;
+mod copies;
 mod counters;
 mod echo;
 mod ecn;
@@ -123,15 +124,16 @@ mod probing;
 mod rate;
 mod reassembly;
 mod reconfig;
+mod redundant;
 mod reports;
 mod requests;
-mod rescheduled_copies;
 mod restart;
 mod retransmit;
 mod sack;
 mod shutdown;
 mod silence;
 mod stream_changes;
+mod stream_paths;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -142,7 +144,9 @@ mod wanted;
 mod zero_checksum;
 
 pub use association::Association;
-pub use config::{Config, ConfigError, ImmediateSack, Paths, RetransmissionPath, SackPath, StreamScheduler};
+pub use config::{
+    Config, ConfigError, ImmediateSack, Paths, RetransmissionPath, SackPath, StreamPaths, StreamScheduler,
+};
 pub use cookie::CookieKey;
 pub use counters::Blocking;
 pub use listener::{Answer, Listener};

@@ -50,6 +50,7 @@ impl Open {
             every: core.config.sack_every.max(1),
             dac: peer.extensions.dac,
             nr_sack: peer.extensions.nr_sack,
+            renege: core.config.renege,
             forward_tsn: peer.extensions.forward_tsn,
             i_data: peer.extensions.i_data,
         };

@@ -12,13 +12,14 @@ use super::limits::{Forwarding, Limits};
 use super::outstanding::{Chunk, Outstanding};
 use super::path::{Flight, Repeat};
 use super::silence::Silence;
-use super::streams::{Piece, SendQueue};
+use super::streams::{self, Piece, SendQueue};
 use super::totals::{ChunkState, RetransmissionReason};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{DecisionReason, Event, Reliability, SchedulingDecision, Write};
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::{Occupancy, SendPermission, Shared};
 use anabranch_multipath::scheduler::{Decision, Offer, PathState};
+use anabranch_settings::policy::StreamPaths;
 use anabranch_wire::Payload;
 use anabranch_wire::sctp::{self, DataFlags};
 use anabranch_wire::seq::Serial;
@@ -79,13 +80,13 @@ pub(super) struct Outbound {
     /// Chunks below this TSN have been checked for rescheduling.
     pub rescheduled_below: u64,
     /// Largest payload of a chunk that fits every path.
-    fragment: u32,
+    pub fragment: u32,
     i_data: bool,
     /// The application will write no more: small packets are not held back.
     pub closing: bool,
     /// Reason for which new data waits, as last recorded among the decisions.
     waiting: Option<DecisionReason>,
-    states: Vec<PathState>,
+    pub states: Vec<PathState>,
 }
 
 impl Outbound {
@@ -93,7 +94,8 @@ impl Outbound {
     pub fn new(core: &Core, (first_tsn, forwards): (u64, bool), streams: u16, window: u64) -> Self {
         let i_data = core.i_data;
         let mut outbound = Self {
-            queue: SendQueue::new(core.config.stream_scheduler, i_data, streams, core.written),
+            queue: SendQueue::new(core.config.stream_scheduler, i_data, streams, core.written)
+                .with_numbers(streams::numbers(&core.config)),
             sent: Outstanding::new(first_tsn),
             transmissions: 0,
             advertised: window,
@@ -280,6 +282,9 @@ impl Outbound {
             let at = core.preferred();
             return self.may_carry(core, (at, now), len).then_some(at);
         }
+        if core.config.stream_paths == StreamPaths::Fixed {
+            return self.choose_fixed_path(core, now, &shared);
+        }
         self.states.clear();
         let splitting = core.splitting();
         let rates = core.config.scheduler.wants_rates;
@@ -288,12 +293,13 @@ impl Outbound {
             let (cwnd, in_window) = (core.congestion.window(path.id), path.in_window());
             let owes = self.owes(path);
             let mut queueable = 0;
-            if usable && !owes && path.is_released(now) && core.admits((cwnd, in_window), path, len) {
-                let occupancy =
-                    Occupancy { outstanding: path.totals.in_flight(), buffered: path.totals.buffered() };
-                if splitting.judge(occupancy, path.mss, &shared) == SendPermission::Admitted {
-                    queueable = (cwnd - in_window).min(self.window());
-                }
+            if usable
+                && !owes
+                && path.is_released(now)
+                && core.admits((cwnd, in_window), path, len)
+                && path.has_share(splitting, &shared)
+            {
+                queueable = (cwnd - in_window).min(self.window());
             }
             self.states.push(PathState {
                 id: path.id,
@@ -325,7 +331,7 @@ impl Outbound {
     }
 
     /// Whether a path may carry `len` bytes of new data.
-    fn may_carry(&self, core: &Core, (at, now): (usize, Time), len: u32) -> bool {
+    pub fn may_carry(&self, core: &Core, (at, now): (usize, Time), len: u32) -> bool {
         let path = &core.paths[at];
         !self.owes(path) && path.is_released(now) && core.window_admits(path, len)
     }
@@ -333,6 +339,9 @@ impl Outbound {
     /// Fills a packet for path `at` with new chunks that fit the remaining `room`.
     pub fn fill(&mut self, core: &mut Core, (at, now): (usize, Time), room: u32, chunks: &mut sctp::Chunks) {
         core.restart_if_idle(at, now);
+        if core.sends_copies && self.fill_with_copies(core, (at, now), room, chunks) {
+            return;
+        }
         self.changeover.note_carrier(core.paths[at].id, self.sent.next_tsn());
         let header = self.header();
         let mut left = room;
@@ -353,6 +362,7 @@ impl Outbound {
             left -= sctp::padded(header + len).min(left);
             carried += len;
         }
+        self.queue.end_packet();
         if carried > 0 {
             let path = &mut core.paths[at];
             path.burst_left = path.burst_left.saturating_sub(1);
@@ -520,7 +530,9 @@ impl Outbound {
         self.resting = self.drained() && self.refused.is_none();
         // A write lifts the burst limit, and may complete a partial packet.
         let whole = self.queue.bytes() + u64::from(self.header()) >= u64::from(self.fragment);
-        let settled = whole && core.paths.iter().all(|path| path.burst_left > 0);
+        // With fixed paths, a write to another stream may find room.
+        let fixed = core.config.stream_paths == StreamPaths::Fixed;
+        let settled = whole && !fixed && core.paths.iter().all(|path| path.burst_left > 0);
         self.waits = len.filter(|_| settled).map(|len| (now, len));
     }
 
@@ -576,8 +588,7 @@ impl Outbound {
         if !core.config.cmt {
             return None;
         }
-        let occupancy = Occupancy { outstanding: path.totals.in_flight(), buffered: path.totals.buffered() };
-        match core.splitting().judge(occupancy, path.mss, shared) {
+        match core.splitting().judge(path.occupancy(), path.mss, shared) {
             SendPermission::Admitted => None,
             SendPermission::SendBufferShare => Some(sender(
                 path.totals.in_flight(),

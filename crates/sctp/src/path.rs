@@ -1,10 +1,10 @@
 //! One path of an association: its addresses, its state (RFC 9260 §8.2, §8.3), its timers and its data in
 //! flight.
 
+use super::copies::Copies;
 use super::counters::Blocking;
 use super::pmtu::Discovery;
 use super::reports::Reports;
-use super::rescheduled_copies::RescheduledCopies;
 use super::silence::Silence;
 use super::totals::ChunkTotals;
 use anabranch_base::time::{Duration, Time};
@@ -174,7 +174,9 @@ pub(super) struct Path {
     /// ECN marks of chunks with lower TSNs have been processed.
     pub marks_heard: u64,
     pub episode: Episode,
-    pub rescheduled_copies: RescheduledCopies,
+    pub copies: Copies,
+    /// With a scheduler that sends all data on every path: the path has carried or skipped all chunks below this TSN.
+    pub cursor: u64,
     /// Start of the time for which the path's chunks are moved, restarted when its window is halved; and the time of
     /// the last move.
     pub holds_up: Option<(Time, Time)>,
@@ -242,7 +244,8 @@ impl Path {
             recovery: None,
             marks_heard: 0,
             episode: Episode::default(),
-            rescheduled_copies: RescheduledCopies::default(),
+            copies: Copies::default(),
+            cursor: 0,
             holds_up: None,
             heard: Time::ZERO,
             silence: Silence::default(),
@@ -288,7 +291,12 @@ impl Path {
 
     /// Bytes in flight on this path, as the congestion window counts them.
     pub const fn in_window(&self) -> u64 {
-        self.totals.in_window(self.header) + self.rescheduled_copies.bytes()
+        self.totals.in_window(self.header) + self.copies.bytes()
+    }
+
+    /// Bytes in flight in copies of a scheduler that sends all data on every path, if it is in use.
+    pub const fn redundant_bytes(&self, is_redundant: bool) -> u64 {
+        if is_redundant { self.copies.bytes() } else { 0 }
     }
 
     /// Bytes of the congestion window that a chunk with `len` bytes of payload takes.
@@ -324,7 +332,7 @@ impl Path {
         if let Some(due) = self.patience_due {
             next = next.min(due);
         }
-        if let Some(sent_at) = self.rescheduled_copies.oldest() {
+        if let Some(sent_at) = self.copies.oldest() {
             next = next.min(sent_at + self.rtt.rto());
         }
         if let Some(due) = self.rate.as_ref().and_then(|rate| rate.deadline()) {

@@ -69,7 +69,7 @@ impl Core {
         // Chunks that other paths carry now are acknowledged there. A timer that was backed off is long on purpose.
         let watched = path.healthy()
             && path.totals.in_flight() > 0
-            && path.rescheduled_copies.bytes() == 0
+            && path.copies.bytes() == 0
             && path.rtt.backoff() == 0;
         let due = path.probe_timeout(self.config.sack_delay).map(|timeout| now + timeout);
         path.silence = match due.filter(|due| watched && path.retransmission_timer.is_some_and(|t| *due < t))

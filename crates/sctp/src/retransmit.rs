@@ -6,7 +6,6 @@ use super::config::RetransmissionPath;
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
 use super::path::{Flight, Path, Reachability, Recovery};
-use super::rescheduled_copies::RescheduledCopies;
 use super::silence::Silence;
 use super::totals::{ChunkState, RetransmissionReason};
 use anabranch_base::time::{Duration, Time};
@@ -64,6 +63,9 @@ impl Outbound {
             let to = self.path_for(core, flight.tsn, to);
             core.paths[to].resend.insert(flight.tsn);
             core.paths[to].resend_now = true;
+        }
+        if core.sends_copies {
+            self.lose_copies(core, (at, now), below);
         }
         let path = &mut core.paths[at];
         if path.totals.in_flight() == 0 {
@@ -150,7 +152,7 @@ impl Outbound {
     }
 
     /// Adds a loss to the path's recovery phase; starts one if there is none. The window is reduced once per phase.
-    fn enter_recovery(&mut self, core: &mut Core, at: usize, now: Time) -> u32 {
+    pub fn enter_recovery(&mut self, core: &mut Core, at: usize, now: Time) -> u32 {
         let path = &mut core.paths[at];
         if let Some(recovery) = &mut path.recovery {
             recovery.pending += 1;
@@ -161,7 +163,7 @@ impl Outbound {
         path.counters.recoveries += 1;
         path.tire();
         self.begin_episode(path, self.reactions, false);
-        let in_flight = path.totals.in_flight();
+        let in_flight = path.totals.in_flight() + path.redundant_bytes(core.sends_copies);
         core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit, in_flight });
         self.reactions
     }
@@ -188,21 +190,16 @@ impl Outbound {
         }
         path.counters.timeouts += 1;
         if !probing {
-            let repeated = path.rtt.backoff() > 0;
-            path.recovery = None;
-            Self::rate_timeout(path);
-            path.avoids = false;
-            path.counters.timeout_reductions += 1;
-            path.clock.charge_back(now, now - path.rtt.rto(), Limit::Timeout);
-            let in_flight = path.totals.in_flight();
-            core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
+            Self::reduce_after_timeout(core, at, now);
         }
+        let path = &mut core.paths[at];
         path.rtt.back_off();
         path.patience_due = None;
         path.silence = Silence::Unwatched;
-        path.rescheduled_copies = RescheduledCopies::default();
+        let copies = core::mem::take(&mut path.copies);
         path.watch.clear();
         let flights = core::mem::take(&mut path.order);
+        core.rate_lost_copies(copies, at, now);
         if !probing {
             core.path_error(now, at);
         }
@@ -229,6 +226,19 @@ impl Outbound {
         core.evacuate();
     }
 
+    /// Reduces the window of a path that has timed out.
+    pub fn reduce_after_timeout(core: &mut Core, at: usize, now: Time) {
+        let path = &mut core.paths[at];
+        let repeated = path.rtt.backoff() > 0;
+        path.recovery = None;
+        Self::rate_timeout(path);
+        path.avoids = false;
+        path.counters.timeout_reductions += 1;
+        path.clock.charge_back(now, now - path.rtt.rto(), Limit::Timeout);
+        let in_flight = path.totals.in_flight() + path.redundant_bytes(core.sends_copies);
+        core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
+    }
+
     /// Whether only a zero-window probe is in flight and the peer has answered it: this is not an error (RFC 9260 §6.1
     /// A).
     fn answered_probe(&mut self, at: usize) -> bool {
@@ -243,9 +253,12 @@ impl Outbound {
 
     /// The path that can send lost chunks now. A path that must wait with its lost chunks sends no new data
     /// ([`owes`](Self::owes)).
-    pub fn path_to_resend(&self, core: &mut Core, now: Time) -> Option<usize> {
+    pub fn path_to_resend(&mut self, core: &mut Core, now: Time) -> Option<usize> {
         if self.sent.totals().lost_chunks() == 0 {
             return None;
+        }
+        if core.sends_copies {
+            self.replace_lost(core, now);
         }
         (0..core.paths.len()).find(|&at| {
             let Some((_, chunk)) = self.next_lost(&mut core.paths[at]) else { return false };
@@ -324,7 +337,8 @@ impl Outbound {
     pub fn reschedule(&mut self, core: &mut Core, now: Time) {
         let Some(&(first_gap, _)) = self.gaps.first() else { return };
         let from = self.rescheduled_below.max(self.sent.base());
-        let rescheduling = core.config.rescheduling.sides != Sides::None && core.start_up.is_over();
+        let rescheduling =
+            core.config.rescheduling.sides != Sides::None && core.start_up.is_over() && !core.sends_copies;
         if !core.config.cmt || !rescheduling || from >= first_gap {
             return;
         }
@@ -337,8 +351,7 @@ impl Outbound {
                 core.totals.chunks_rescheduled += 1;
                 core.paths[to].resend.insert(tsn);
                 let left = &mut core.paths[usize::from(chunk.path)];
-                let bytes = u64::from(left.chunk_len(chunk.len));
-                left.rescheduled_copies.push(tsn, (chunk.sent_as, chunk.sent_at), bytes);
+                left.copies.push(chunk.as_copy(tsn, left.chunk_len(chunk.len)));
                 core.penalise(now, usize::from(chunk.path));
             }
         }

@@ -16,7 +16,7 @@ use super::common::Core;
 use super::gaps::{Change, Runs, absolute, clip, difference, retain_tail};
 use super::outbound::{Outbound, Probe};
 use super::outstanding::Chunk;
-use super::path::{Flight, SackSummary};
+use super::path::{Flight, Path, SackSummary};
 use super::silence::Silence;
 use super::totals::{ChunkState, RetransmissionReason};
 use anabranch_base::time::Time;
@@ -61,6 +61,9 @@ impl Outbound {
         change.clear();
         let verdict = self.take_sack(core, now, sack, &mut change);
         self.change = change;
+        if core.sends_copies && verdict != Verdict::Invalid {
+            self.credit_duplicates(core, now, sack.duplicates);
+        }
         verdict
     }
 
@@ -176,13 +179,23 @@ impl Outbound {
         }
     }
 
-    fn begin_summaries(&self, core: &mut Core) {
+    pub fn begin_summaries(&self, core: &mut Core) {
         for path in &mut core.paths {
             path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
-            let oldest = self.sent.front(&mut path.order, path.id.0).map(|flight| flight.sent_as);
+            let oldest = self.oldest_in_flight(path, core.sends_copies);
             path.summary =
                 SackSummary { before: path.in_window(), lowest: u64::MAX, oldest, ..SackSummary::default() };
         }
+    }
+
+    /// The oldest transmission in flight on a path; with `copies`, they count.
+    #[inline]
+    fn oldest_in_flight(&self, path: &mut Path, copies: bool) -> Option<u64> {
+        let first = self.sent.front(&mut path.order, path.id.0).map(|flight| flight.sent_as);
+        if !copies {
+            return first;
+        }
+        [first, path.copies.first().map(|copy| copy.sent_as)].into_iter().flatten().min()
     }
 
     /// Removes the chunks up to `cumulative` from the send buffer: all of them were received.
@@ -248,6 +261,13 @@ impl Outbound {
 
     /// Adds a newly acknowledged chunk, in flight or lost, to the summary of the path that carried it last.
     fn credit(core: &mut Core, tsn: u64, chunk: &Chunk, now: Time) {
+        let attributed;
+        let chunk = if core.sends_copies {
+            attributed = core.attribute(tsn, chunk, now);
+            &attributed
+        } else {
+            chunk
+        };
         core.rate_delivered(chunk, now);
         let path = &mut core.paths[usize::from(chunk.path)];
         path.summary.acked += u64::from(path.chunk_len(chunk.len));
@@ -294,14 +314,13 @@ impl Outbound {
         self.reschedule(core, now);
     }
 
-    fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
+    pub fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
         let path = &mut core.paths[at];
         if path.summary.acked == 0 {
             return;
         }
-        let front = self.sent.front(&mut path.order, path.id.0);
+        let oldest = self.oldest_in_flight(path, core.sends_copies);
         path.peak.update(now, path.counters.bytes_acked, path.rtt.srtt());
-        let oldest = front.map(|flight| flight.sent_as);
         let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;
         path.summary.advanced = if core.config.cmt { moved } else { cumulative_advanced };
         // A SACK does not identify the transmission of a retransmitted chunk. A suspect path recovers only with a chunk
@@ -318,7 +337,9 @@ impl Outbound {
             let rtt = now.since(sent_at);
             sample = Some(rtt);
             path.latest_rtt = rtt;
-            path.rescheduled_copies.overtaken(highest);
+            if !core.sends_copies {
+                path.copies.overtaken(highest);
+            }
             if highest >= path.measure_from {
                 path.rtt.sample(rtt);
                 path.measure_from = self.transmissions + 1;
@@ -349,7 +370,7 @@ impl Outbound {
         }
         if let Some(recovery) = path.recovery
             && recovery.pending == 0
-            && front.is_none_or(|f| f.sent_as > recovery.exit)
+            && oldest.is_none_or(|sent_as| sent_as > recovery.exit)
         {
             path.recovery = None;
             core.congestion.on_recovered(now, path.id);
@@ -394,7 +415,7 @@ impl Outbound {
 /// Counts missing reports with the highest TSN newly acknowledged (per path with split fast retransmit), the number of
 /// packets of a delayed SACK (DAC), and the rule for recovery (RFC 9260 §7.2.4). While the path of new data is
 /// `changing_over`, the same rules apply without concurrent transfer.
-fn count_missing(core: &mut Core, packets: u32, changing_over: bool) {
+pub(super) fn count_missing(core: &mut Core, packets: u32, changing_over: bool) {
     if !core.config.cmt && !changing_over {
         let highest = core.paths.iter().map(|p| p.summary.highest).max().unwrap_or(0);
         for path in &mut core.paths {

@@ -34,9 +34,12 @@ impl Open {
                 return packet;
             }
             len = self.outbound.next_len();
-            if let Some(len) = len
-                && let Some(at) = self.outbound.choose_path(core, (len, now))
-            {
+            let chosen = if core.sends_copies {
+                self.outbound.choose_path_of_copies(core, (len, now))
+            } else {
+                len.and_then(|len| self.outbound.choose_path(core, (len, now)))
+            };
+            if let Some(at) = chosen {
                 let packet = self.data_packet(core, (at, now), false);
                 if packet.is_some() {
                     return packet;
@@ -150,7 +153,11 @@ impl Open {
                     return Some(self.refuse(core, cause));
                 }
             }
-            Self::expire_copies(core, at, now);
+            if core.sends_copies {
+                self.outbound.expire_redundant_copies(core, at, now);
+            } else {
+                Self::expire_copies(core, at, now);
+            }
             if core.paths[at].patience_due.is_some_and(|due| due <= now) {
                 self.outbound.detect_losses(core, at, now);
             }
@@ -180,7 +187,7 @@ impl Open {
     /// counts as an error of the path (RFC 9260 §8.2).
     fn expire_copies(core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
-        let sent_at = path.rescheduled_copies.expire(now - path.rtt.rto());
+        let sent_at = path.copies.expire(now - path.rtt.rto());
         if sent_at.is_some_and(|sent_at| path.heard < sent_at) && path.totals.in_flight() == 0 {
             core.path_error(now, at);
             core.evacuate();

@@ -80,9 +80,11 @@ impl Outbound {
             let tsn = duplicate.unwrap_near(self.sent.base());
             for path in &mut core.paths {
                 path.note_probe_duplicate(tsn);
-                if let Some(sent_at) = path.rescheduled_copies.arrived(tsn) {
+                if !core.sends_copies
+                    && let Some(copy) = path.copies.take(tsn)
+                {
                     // The copy of this path arrived second; if it arrived first, the sample is slightly too long.
-                    path.rtt.sample(now.since(sent_at));
+                    path.rtt.sample(now.since(copy.sent_at));
                     path.heard = now;
                 }
             }

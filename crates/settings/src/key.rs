@@ -21,7 +21,7 @@ pub struct Key {
     /// The protocols whose flows have it.
     pub protocols: Protocols,
     /// For a key that is not a flag: the value for which `true` stands. `true` stands for the default if this is `None`.
-    pub on: Option<Value>,
+    pub on: Option<fn() -> Value>,
     /// Description of the default where the default is no value.
     pub absent: Option<&'static str>,
     /// Its place in the canonical form of a scenario.
@@ -80,6 +80,13 @@ pub enum Takes {
     OneOf(fn() -> Vec<Choice>),
     /// A path manager, with its parameter after a colon.
     PathManager,
+    /// Whole numbers from `min` to `max`, one for each stream; the empty list is the default.
+    Integers {
+        /// Least.
+        min: u64,
+        /// Most.
+        max: u64,
+    },
     /// Any of these notations.
     Either(&'static [Takes]),
 }
@@ -103,7 +110,7 @@ impl Key {
 
     /// The value of `true`.
     #[must_use]
-    pub const fn on(mut self, value: Value) -> Self {
+    pub const fn on(mut self, value: fn() -> Value) -> Self {
         self.on = Some(value);
         self
     }
@@ -170,6 +177,12 @@ impl Takes {
             Self::PathManager => path_manager::parse(text)
                 .map(Value::PathManager)
                 .map_err(|problem| format!("is wrong: {problem}")),
+            Self::Integers { min, max } => {
+                let number =
+                    |part: &str| part.trim().parse().ok().filter(|number| (min..=max).contains(number));
+                let parts = text.split(',').filter(|_| !text.trim().is_empty());
+                parts.map(number).collect::<Option<_>>().map(Value::Integers).ok_or_else(wanted)
+            }
             Self::Either(all) => all.iter().find_map(|takes| takes.read(text).ok()).ok_or_else(wanted),
         }
     }
@@ -202,6 +215,9 @@ impl Takes {
             Self::PathManager => {
                 path_managers().iter().map(|choice| choice.name).collect::<Vec<_>>().join(", ")
             }
+            Self::Integers { min, max } => {
+                format!("whole numbers from {min} to {max}, separated by commas")
+            }
             Self::Either(all) => all.iter().map(Self::notation).collect::<Vec<_>>().join(", or "),
         }
     }
@@ -230,6 +246,7 @@ impl Takes {
                 let names = path_managers().into_iter().map(|choice| choice.name.replace('N', "2"));
                 names.filter_map(|name| path_manager::parse(&name).ok()).map(Value::PathManager).collect()
             }
+            Self::Integers { min, max } => [vec![], vec![min], vec![max]].map(Value::Integers).into(),
             Self::Either(all) => all.iter().flat_map(Self::samples).collect(),
         }
     }

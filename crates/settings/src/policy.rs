@@ -199,15 +199,58 @@ pub enum StreamScheduler {
     Fcfs,
     /// One message (with I-DATA: one fragment) of each stream in turn (§3.2).
     RoundRobin,
+    /// As round-robin, but a packet contains chunks of one stream only, and the next packet those of the next stream
+    /// (§3.3).
+    RoundRobinPacket,
+    /// The stream with the lowest priority number; streams with the same number in turn (§3.4).
+    Priority,
     /// The stream that has sent the fewest bytes since it last became busy (§3.5, fair bandwidth).
     Fair,
+    /// The stream that has sent the fewest bytes in relation to its weight (§3.6, weighted fair queueing).
+    WeightedFair,
 }
 
 impl Words for StreamScheduler {
     const WORDS: &'static [Named<Self>] = &[
         named("fcfs", "first come, first served (RFC 8260 §3.1)", StreamScheduler::Fcfs),
         named("round-robin", "each stream in turn (RFC 8260 §3.2)", StreamScheduler::RoundRobin),
+        named(
+            "round-robin-packet",
+            "each stream in turn, one stream in a packet (RFC 8260 §3.3)",
+            StreamScheduler::RoundRobinPacket,
+        ),
+        named(
+            "priority",
+            "the stream with the lowest number in `stream_priorities`; equal ones in turn (RFC 8260 §3.4)",
+            StreamScheduler::Priority,
+        ),
         named("fair", "the stream that has sent the fewest bytes (RFC 8260 §3.5)", StreamScheduler::Fair),
+        named(
+            "weighted-fair",
+            "the stream that has sent the fewest bytes in relation to its number in `stream_weights` (RFC 8260 §3.6)",
+            StreamScheduler::WeightedFair,
+        ),
+    ];
+}
+
+/// Paths of new data of a stream with concurrent multipath transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum StreamPaths {
+    /// Any, as the scheduler selects.
+    #[default]
+    Any,
+    /// Stream i uses path i modulo the number of paths, and the next path in use while that one is not in use.
+    Fixed,
+}
+
+impl Words for StreamPaths {
+    const WORDS: &'static [Named<Self>] = &[
+        named("any", "the path that `scheduler` selects", StreamPaths::Any),
+        named(
+            "fixed",
+            "stream i uses path i modulo the number of paths; while that path is inactive, the next one",
+            StreamPaths::Fixed,
+        ),
     ];
 }
 

@@ -47,11 +47,12 @@ impl<C: Table> Row<C> {
     ///
     /// The end of a sentence that begins with the key, if the field cannot have the value.
     pub fn put(&self, config: &mut C, value: Value) -> Result<(), String> {
-        let meant = || match value {
-            Value::Flag(true) => Some(self.key.on.unwrap_or_else(|| self.get(&C::default()))),
-            _ => None,
-        };
-        let put = (self.put)(config, value).or_else(|| (self.put)(config, meant()?));
+        let is_on = value == Value::Flag(true);
+        let meant = || self.key.on.map_or_else(|| self.get(&C::default()), |value| value());
+        let mut put = (self.put)(config, value);
+        if put.is_none() && is_on {
+            put = (self.put)(config, meant());
+        }
         put.ok_or_else(|| "has a value that this protocol does not support".to_owned())
     }
 }

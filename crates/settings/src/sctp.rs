@@ -2,7 +2,9 @@
 //! the option) or a switch that a publication on CMT-SCTP varies.
 
 use super::key::{Key, Part, Takes};
-pub use super::policy::{ImmediateSack, RetransmissionPath, SackPath, SctpPaths as Paths, StreamScheduler};
+pub use super::policy::{
+    ImmediateSack, RetransmissionPath, SackPath, SctpPaths as Paths, StreamPaths, StreamScheduler,
+};
 use super::protocols::Protocols;
 use super::row::settings;
 use super::setting::Value;
@@ -11,7 +13,7 @@ use super::shared::{
     SEND_BUFFER, SLOW_START, SSTHRESH_FLOOR,
 };
 use super::unroutable;
-use super::words::{turn_taking_schedulers, words};
+use super::words::{ordering_schedulers, words};
 use anabranch_base::time::Duration;
 use anabranch_multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use anabranch_multipath::congestion::{Choice, Rules};
@@ -58,7 +60,7 @@ settings! {
         scheduler: &'static scheduler::Entry = scheduler::find("round-robin").expect("it is in the table")
             => Key::new(
                 "scheduler",
-                Takes::OneOf(turn_taking_schedulers),
+                Takes::OneOf(ordering_schedulers),
                 "Selects the path of the next packet of an association with concurrent multipath transfer.",
             );
         /// How a path is identified.
@@ -93,7 +95,7 @@ settings! {
                 "Retransmit on another path the chunk that blocks a nearly full buffer, from this share of the \
                  buffer on; `true` is 0.5. cmt-sctp.md gives the reasons of the default.",
             )
-            .on(Value::Number(0.5));
+            .on(|| Value::Number(0.5));
         /// Halve the window of a path whose chunks were rescheduled, at most once a round trip (Raiciu2012).
         penalisation: bool = false
             => Key::new(
@@ -146,8 +148,46 @@ settings! {
             => Key::new(
                 "stream_scheduler",
                 Takes::OneOf(words::<StreamScheduler>),
-                "Selects the stream whose message is sent next.",
+                "Selects the stream whose message is sent next: with `i_data` for each fragment, else for each message.",
             );
+        /// Priority of each stream for [`StreamScheduler::Priority`]; streams without one have 0.
+        stream_priorities: Box<[u16]> = Box::default()
+            => Key::new(
+                "stream_priorities",
+                Takes::Integers { min: 0, max: 65_535 },
+                "With `stream_scheduler = \"priority\"`, the priority of each stream: the lowest number is sent first. \
+                 `[]` gives all streams the same.",
+            )
+            .unless_default();
+        /// Weight of each stream for [`StreamScheduler::WeightedFair`]; streams without one have 1.
+        stream_weights: Box<[u16]> = Box::default()
+            => Key::new(
+                "stream_weights",
+                Takes::Integers { min: 1, max: 65_535 },
+                "With `stream_scheduler = \"weighted-fair\"`, the weight of each stream: streams with data share the \
+                 capacity in proportion to their weights. `[]` gives all streams the same.",
+            )
+            .unless_default();
+        /// Which paths carry new data of a stream.
+        stream_paths: StreamPaths = StreamPaths::Any
+            => Key::new(
+                "stream_paths",
+                Takes::OneOf(words::<StreamPaths>),
+                "Paths of new data of each stream (Becke2014 §7.2.2.2).",
+            )
+            .only(Protocols::CMT_SCTP)
+            .part(Part::Multipath)
+            .unless_default();
+        /// Share of the gap-acknowledged chunks that this end discards when its receive buffer is full (RFC 9260 §6.2).
+        /// With non-renegable acknowledgements it discards none.
+        renege: f64 = 0.0
+            => Key::new(
+                "renege",
+                Takes::Number { min: 0.0, max: 1.0 },
+                "Share of the chunks acknowledged after a gap that the receiver discards, the newest first, when its buffer \
+                 has room for the missing chunks only (reneging, RFC 9260 §6.2). Needs `nr_sack = false`.",
+            )
+            .unless_default();
         /// Offer and use I-DATA (RFC 8260): messages of different streams may interleave.
         i_data: bool = false
             => Key::new(
@@ -292,6 +332,11 @@ impl Config {
     /// The default with another congestion control and scheduler.
     pub fn new(congestion: Choice, scheduler: &'static scheduler::Entry) -> Self {
         Self { congestion, scheduler, ..Self::default() }
+    }
+
+    /// Whether every path carries all the data.
+    pub fn sends_copies(&self) -> bool {
+        self.cmt && (self.scheduler.build)().duplicates()
     }
 
     /// The default of CMT-SCTP, with LIA.

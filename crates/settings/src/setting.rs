@@ -7,7 +7,7 @@ use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_wire::sctp::encapsulation::Ports;
 
 /// A value as a scenario writes it.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `true` or `false`.
     Flag(bool),
@@ -23,13 +23,15 @@ pub enum Value {
     Word(&'static str),
     /// A path manager with its parameter.
     PathManager(path_manager::Choice),
+    /// Whole numbers.
+    Integers(Vec<u64>),
 }
 
 impl Value {
     /// The word, if it is one.
-    pub const fn word(self) -> Option<&'static str> {
+    pub const fn word(&self) -> Option<&'static str> {
         match self {
-            Self::Word(word) => Some(word),
+            Self::Word(word) => Some(*word),
             _ => None,
         }
     }
@@ -88,6 +90,20 @@ impl<T: Setting> Setting for Option<T> {
 
     fn of(value: Value) -> Option<Self> {
         if value == Value::Flag(false) { Some(None) } else { T::of(value).map(Some) }
+    }
+}
+
+/// One number for each stream.
+impl Setting for Box<[u16]> {
+    fn value(&self) -> Value {
+        Value::Integers(self.iter().map(|&number| number.into()).collect())
+    }
+
+    fn of(value: Value) -> Option<Self> {
+        match value {
+            Value::Integers(numbers) => numbers.into_iter().map(|number| number.try_into().ok()).collect(),
+            _ => None,
+        }
     }
 }
 

@@ -27,7 +27,7 @@ settings! {
             => SEND_BUFFER, by
                 |config| buffer(config.send_buffer, config.send_autotuning),
                 |config, value| {
-                    (config.send_buffer, config.send_autotuning) = bytes(value)?;
+                    (config.send_buffer, config.send_autotuning) = bytes(&value)?;
                     Some(())
                 };
         /// Receive buffer, bytes.
@@ -35,7 +35,7 @@ settings! {
             => RECEIVE_BUFFER, by
                 |config| buffer(config.receive_buffer, config.receive_autotuning),
                 |config, value| {
-                    (config.receive_buffer, config.receive_autotuning) = bytes(value)?;
+                    (config.receive_buffer, config.receive_autotuning) = bytes(&value)?;
                     Some(())
                 };
         /// The send buffer of a TCP connection begins small and grows with the congestion window, up to
@@ -112,7 +112,7 @@ settings! {
                  connection (RFC 9293 §3.8.4). `true` is two hours.",
             )
             // RFC 1122 §4.2.3.6: at least two hours.
-            .on(Value::Time(Duration::from_secs(7200)));
+            .on(|| Value::Time(Duration::from_secs(7200)));
         /// Abort the connection if outstanding data stays unacknowledged for this time (RFC 5482).
         user_timeout: Option<Duration> = None
             => Key::new(
@@ -134,10 +134,10 @@ fn buffer(bytes: u64, autotuning: bool) -> Value {
 }
 
 /// The fields of a buffer: its bytes, and whether its size is automatic.
-fn bytes(value: Value) -> Option<(u64, bool)> {
+fn bytes(value: &Value) -> Option<(u64, bool)> {
     match value {
-        Value::Size(bytes) => Some((bytes, false)),
-        Value::Word(AUTO) => Some((MAX_AUTO_BYTES, true)),
+        Value::Size(bytes) => Some((*bytes, false)),
+        Value::Word(word) if *word == AUTO => Some((MAX_AUTO_BYTES, true)),
         _ => None,
     }
 }

@@ -16,9 +16,12 @@ fn protocols() -> impl Iterator<Item = Protocol> {
 }
 
 /// The value that a field gets if it is set to a sample.
-fn meant(key: &Key, sample: Value, default: Value, after: Value) -> Value {
-    let stands_for_another = sample == Value::Flag(true) && after != sample;
-    if stands_for_another { key.on.unwrap_or(default) } else { sample }
+fn meant(key: &Key, sample: &Value, default: &Value, after: &Value) -> Value {
+    let stands_for_another = *sample == Value::Flag(true) && after != sample;
+    if !stands_for_another {
+        return sample.clone();
+    }
+    key.on.map_or_else(|| default.clone(), |value| value())
 }
 
 #[test]
@@ -40,10 +43,10 @@ fn sample_changes_its_key_only() {
             assert!(samples.iter().any(|sample| *sample != default), "{} cannot be varied", key.name);
             for sample in samples {
                 let mut set = protocol.clone();
-                set.put(key.name, sample).unwrap();
+                set.put(key.name, sample.clone()).unwrap();
                 for ((other, before), (_, after)) in protocol.entries().into_iter().zip(set.entries()) {
                     let expected =
-                        if other.name == key.name { meant(key, sample, default, after) } else { before };
+                        if other.name == key.name { meant(key, &sample, &default, &after) } else { before };
                     assert_eq!(after, expected, "{} after {} = {sample:?}", other.name, key.name);
                 }
             }

@@ -126,10 +126,10 @@ pub fn schedulers() -> Vec<Choice> {
     scheduler::all().map(choice).collect()
 }
 
-/// The schedulers for protocols whose paths get the data in order, each byte on one path.
-pub fn turn_taking_schedulers() -> Vec<Choice> {
-    let takes_turns = |name: &str| scheduler::find(name).is_some_and(scheduler::Entry::takes_turns);
-    schedulers().into_iter().filter(|choice| takes_turns(choice.name)).collect()
+/// The schedulers for protocols whose paths get the data in order.
+pub fn ordering_schedulers() -> Vec<Choice> {
+    let places = |name: &str| scheduler::find(name).is_some_and(|entry| entry.places);
+    schedulers().into_iter().filter(|choice| !places(choice.name)).collect()
 }
 
 /// The path managers, with the notation of their parameters.

@@ -138,6 +138,15 @@ class PathResult(TypedDict):
     missed_bytes: NotRequired[dict[str, int | None]]
 
 
+class StreamResult(TypedDict):
+    """A part of a result."""
+
+    stream: int
+    delivered_bytes: int
+    delivery_delay_s: Quantiles | None
+    reordering_buffer_bytes: MeanMax
+
+
 FlowResult = TypedDict(
     "FlowResult",
     {
@@ -176,6 +185,7 @@ FlowResult = TypedDict(
         "blocked_s": dict[str, float],
         "buffer_blocked_s": NotRequired[dict[str, float]],
         "counters": dict[str, int],
+        "streams": NotRequired[list[StreamResult]],
         "paths": list[PathResult],
         "paths_wanted": NotRequired[list[WantedPathResult]],
     },

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from anabranch.results import OF_PATHS
+from anabranch.results import FLOW_LISTS
 from anabranch.study.columns import Columns, Parts
 from anabranch.study.layout import SCHEMA, parts
 from anabranch.sweep import plain
@@ -205,7 +205,7 @@ def _columns(
     for run, record in records:
         shared = _run_columns(run, record, runs)
         for flow in record.document["flows"]:
-            own = _row({k: v for k, v in flow.items() if k not in OF_PATHS}, FLOW[1])
+            own = _row({k: v for k, v in flow.items() if k not in FLOW_LISTS}, FLOW[1])
             for row in [_row(path, PATH[1]) for path in flow["paths"]] or [{}]:
                 by_path.add(("", shared), (FLOW[0], own), (PATH[0], row))
         for link in record.document["links"]:

@@ -16,8 +16,7 @@ use core::net::IpAddr;
 fn settings(input: &mut Input<'_>) -> Config {
     let congestion = Choice { entry: input.pick(ALGORITHMS), options: Options::default() };
     let wanted = input.pick(SCHEDULERS);
-    let schedule =
-        if wanted.takes_turns() { wanted } else { scheduler::find("round-robin").expect("listed") };
+    let schedule = if wanted.places { scheduler::find("round-robin").expect("listed") } else { wanted };
     let base = Config::new(congestion, schedule);
     let base = if input.flag() { base.with_cmt() } else { base };
     let sides = *input.pick(&[Sides::None, Sides::Sender, Sides::Receiver, Sides::Both]);
@@ -33,7 +32,11 @@ fn settings(input: &mut Input<'_>) -> Config {
         overshoot: input.flag(),
         splitting: Splitting { sides, on: SplittingOn::Outstanding },
         rescheduling: Rescheduling { sides, threshold: 0.3 },
-        stream_scheduler: *input.pick(&[StreamScheduler::Fcfs, StreamScheduler::RoundRobin]),
+        stream_scheduler: *input.pick(&[
+            StreamScheduler::Fcfs,
+            StreamScheduler::RoundRobin,
+            StreamScheduler::RoundRobinPacket,
+        ]),
         tail_loss_probe: input.flag(),
         potentially_failed_threshold: Some(0).filter(|_| input.flag()),
         streams: 4,

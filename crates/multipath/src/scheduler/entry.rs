@@ -39,13 +39,6 @@ impl Named for Entry {
     }
 }
 
-impl Entry {
-    /// True if the scheduler sends the data in order, and each byte on one path. Any protocol supports this.
-    pub fn takes_turns(&self) -> bool {
-        !self.places && !(self.build)().duplicates()
-    }
-}
-
 /// Two entries are equal if they have the same name.
 impl PartialEq for Entry {
     fn eq(&self, other: &Self) -> bool {

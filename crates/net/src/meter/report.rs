@@ -102,6 +102,7 @@ impl Report<'_> {
             buffer_blocked_s: BTreeMap::new(),
             counters: counters(samples),
             paths_wanted: (flow.transport == Transport::Udp).then(Vec::new),
+            streams: Vec::new(),
             paths,
         }
     }

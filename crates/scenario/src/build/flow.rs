@@ -1,6 +1,6 @@
 //! Flows and the settings of their protocols.
 
-use super::{Element, LinkIndex, Names, find_link, link_and_version, seconds, spread, workload};
+use super::{Element, LinkIndex, Names, find_link, link_and_version, seconds, spread, streams, workload};
 use crate::check::{self, Context};
 use crate::choices::{self, FLOW_DIRECTIONS, Protocols, STACKS, pick};
 use crate::document::{Data, Node, Table};
@@ -268,7 +268,7 @@ fn settings(values: &Values, kind: Protocols, own: &Table, owner: &str) -> Resul
     let Some(control) = protocol.congestion().map(|choice| choice.entry) else { return Ok(protocol) };
     for Restriction { key, supports, whom, allows_default } in RESTRICTIONS {
         let (Some(default), false) = (defaults.get(key), supports(control)) else { continue };
-        if own.get(key).is_some() && !(*allows_default && protocol.get(key) == Some(default)) {
+        if own.get(key).is_some() && !(*allows_default && protocol.get(key).as_ref() == Some(&default)) {
             let message = format!(
                 "{key} of {owner} applies to {whom}, but the congestion of the flow is {}; remove it, or move it to \
                  [flow_defaults]",
@@ -279,6 +279,9 @@ fn settings(values: &Values, kind: Protocols, own: &Table, owner: &str) -> Resul
         protocol.put(key, default).expect(CHECKED);
     }
     check_whole_packets(&protocol, values, owner)?;
+    if let Protocol::Sctp(config) = &protocol {
+        streams::check(config, values, own, owner)?;
+    }
     Ok(protocol)
 }
 
@@ -302,6 +305,7 @@ fn setting(entry: &Checked, key: &Key, (kind, owner): (Protocols, &str)) -> Resu
             Some(word) => setting::Value::Word(word),
             None => setting::Value::PathManager(path_manager::parse(word).expect(CHECKED)),
         },
+        Value::List(numbers) => setting::Value::Integers(numbers.iter().map(Value::integer).collect()),
         other => unreachable!("no setting of a protocol takes {other:?}"),
     })
 }

@@ -10,6 +10,7 @@ mod host;
 mod link;
 mod middlebox;
 mod router;
+mod streams;
 mod topology;
 mod workload;
 

@@ -278,6 +278,9 @@ part! {
         buffer_blocked_s: BTreeMap<String, f64>,
         /// Counters of the protocol.
         counters: BTreeMap<String, u64>,
+        /// SCTP streams of the main data, in the order of their numbers, the first 64 at most; empty with one stream.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        streams: Vec<StreamResult>,
         /// Paths.
         paths: Vec<PathResult>,
         /// The paths that the path manager wants, opened or not; see [wanted paths](#wanted-paths). Null where the kernel
@@ -299,6 +302,20 @@ part! {
         /// Why it never opened: `no-answer`, `refused`, `no-route`, `limit`, `stripped` or `pending`; null if it has been
         /// open.
         reason: Option<String>,
+    }
+}
+
+part! {
+    /// One SCTP stream of a flow.
+    StreamResult {
+        /// Its number.
+        stream: u16,
+        /// Application bytes of its complete messages that were delivered.
+        delivered_bytes: u64,
+        /// From the application's write of a message to the other application's read; absent if none was delivered.
+        delivery_delay_s: Option<Quantiles>,
+        /// Its out-of-order bytes at the receiver.
+        reordering_buffer_bytes: MeanMax,
     }
 }
 
@@ -500,6 +517,7 @@ pub fn parts() -> Vec<(&'static str, &'static [Field])> {
     vec![
         ("RunResult", RunResult::FIELDS),
         ("FlowResult", FlowResult::FIELDS),
+        ("StreamResult", StreamResult::FIELDS),
         ("PathResult", PathResult::FIELDS),
         ("WantedPathResult", WantedPathResult::FIELDS),
         ("LinkResult", LinkResult::FIELDS),

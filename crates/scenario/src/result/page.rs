@@ -3,7 +3,7 @@
 
 use super::{
     Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult, METRICS, MiddleboxResult,
-    PathResult, RunResult, WantedPathResult,
+    PathResult, RunResult, StreamResult, WantedPathResult,
 };
 use core::fmt::Write;
 
@@ -13,6 +13,7 @@ pub fn results() -> String {
     let parts = [
         ("The run", RunResult::FIELDS),
         ("`flows[]`, in the order of the scenario", FlowResult::FIELDS),
+        ("`flows[].streams[]`, if an SCTP flow has several", StreamResult::FIELDS),
         ("`flows[].paths[]`, from the sender's point of view", PathResult::FIELDS),
         ("`flows[].paths_wanted[]`, opened or not", WantedPathResult::FIELDS),
         ("`links[]`, one for each direction", LinkResult::FIELDS),

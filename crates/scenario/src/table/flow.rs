@@ -60,6 +60,9 @@ fn shape(takes: &Takes) -> Shape {
         Takes::Buffer => Shape::Buffer,
         Takes::OneOf(list) => Shape::OneOf(list),
         Takes::PathManager => Shape::PathManager,
+        Takes::Integers { min, max } => {
+            Shape::List { of: Box::leak(Box::new(Shape::Integer { min, max })), min: 0, max: 65_535 }
+        }
         Takes::Either(any) => Shape::Either(Vec::leak(any.iter().map(shape).collect())),
     }
 }

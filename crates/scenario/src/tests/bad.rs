@@ -65,7 +65,7 @@ fn message(case: &Case) -> String {
     let lists = [
         ("{congestion}", catalogue::choices("congestion")),
         ("{queues}", catalogue::choices("queues")),
-        ("{turn-taking schedulers}", anabranch_settings::words::turn_taking_schedulers()),
+        ("{ordering schedulers}", anabranch_settings::words::ordering_schedulers()),
     ];
     lists.into_iter().fold(case.message.clone(), |message, (place, list)| {
         let names: Vec<_> = list.iter().map(|choice| choice.name).collect();

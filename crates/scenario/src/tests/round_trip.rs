@@ -50,6 +50,9 @@ fn with_settings(protocol: Protocol) -> Scenario {
 fn prepared(mut protocol: Protocol, key: &str) -> Protocol {
     let others: &[(&str, &str)] = match key {
         "ssthresh_floor" => &[("congestion", "reno")],
+        "stream_priorities" => &[("stream_scheduler", "priority")],
+        "stream_weights" => &[("stream_scheduler", "weighted-fair")],
+        "renege" => &[("nr_sack", "false")],
         "rto_max" => &[("rto_initial", "10 ms"), ("rto_min", "10 ms")],
         _ => &[],
     };
@@ -66,7 +69,7 @@ fn every_setting_round_trips() {
             let base = prepared(Protocol::new(entry.value), key.name);
             for sample in key.takes.samples() {
                 let mut protocol = base.clone();
-                protocol.put(key.name, sample).unwrap();
+                protocol.put(key.name, sample.clone()).unwrap();
                 let is_changed = protocol != base;
                 let scenario = with_settings(protocol);
                 assert_eq!(read_again(&scenario), scenario, "{} = {sample:?}", key.name);

@@ -11,6 +11,7 @@
 //! transmission and the chunk is still in flight. Other entries are dropped when they reach the front. No queue is ever
 //! searched, and each entry costs constant time over its life.
 
+use super::copies::ChunkCopy;
 use super::path::{Flight, Path};
 use super::totals::{ChunkState, ChunkTotals, RetransmissionReason};
 use anabranch_base::time::Time;
@@ -43,6 +44,20 @@ pub(super) struct Chunk {
     pub moved: bool,
     /// The chunk was fast retransmitted, which is done once (RFC 9260 §7.2.4 rule 5).
     pub fast: bool,
+}
+
+impl Chunk {
+    /// Its last transmission as a copy, which uses `bytes` of a window.
+    pub const fn as_copy(&self, tsn: u64, bytes: u32) -> ChunkCopy {
+        let &Self { sent_as, sent_at, len, .. } = self;
+        ChunkCopy { tsn, sent_as, sent_at, len, bytes }
+    }
+
+    /// The chunk as if this copy, on path `at`, were its only transmission.
+    pub const fn sent_only_as(self, copy: &ChunkCopy, at: usize) -> Self {
+        let &ChunkCopy { sent_as, sent_at, .. } = copy;
+        Self { sent_as, sent_at, path: at as u8, transmissions: 1, moved: false, ..self }
+    }
 }
 
 /// The ring of chunks.
@@ -150,6 +165,17 @@ impl Outstanding {
         paths[from].totals.remove(before.state, before.len);
         paths[at].totals.add(ChunkState::InFlight, before.len);
         Some(before)
+    }
+
+    /// Puts a copy in flight on a path in place of the lost transmission of its chunk. True if the chunk was lost.
+    pub fn replace(&mut self, paths: &mut [Path], copy: &ChunkCopy, at: usize) -> bool {
+        let place = (at, copy.sent_at);
+        let Some(before) = self.transmit(paths, copy.tsn, copy.sent_as, place) else { return false };
+        if let Some(chunk) = self.get_mut(copy.tsn) {
+            // The chunk was not retransmitted.
+            (chunk.transmissions, chunk.fast) = (before.transmissions, false);
+        }
+        true
     }
 
     /// Marks a chunk in flight as lost, for retransmission. Returns the old chunk.

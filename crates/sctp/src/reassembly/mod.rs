@@ -5,9 +5,12 @@
 //! most one ordered and one unordered message are delivered in parts at a time. No other message of the same kind is
 //! delivered before its end, so that the parts need no identifier.
 
+mod held;
+mod renege;
 mod skip;
 mod stream_reset;
 
+use self::held::HeldBytes;
 use super::inbox::{Fragments, Inbox, Message};
 use anabranch_wire::seq::Serial;
 use std::collections::{BTreeMap, VecDeque};
@@ -91,8 +94,7 @@ pub(super) struct Reassembly {
     streams: Vec<Stream>,
     runs: BTreeMap<u64, Run>,
     partials: BTreeMap<(u16, bool, u32), Partial>,
-    /// Bytes held.
-    held: u64,
+    held: HeldBytes,
     /// The sender may abandon messages: late fragments of a skipped message are discarded, and are not a violation.
     lenient: bool,
     /// Fragments discarded with their message, as runs of TSNs.
@@ -108,12 +110,18 @@ impl Reassembly {
             streams: (0..streams).map(|_| Stream::default()).collect(),
             runs: BTreeMap::new(),
             partials: BTreeMap::new(),
-            held: 0,
+            held: HeldBytes::new(streams),
         }
     }
 
+    /// Bytes held.
     pub const fn held(&self) -> u64 {
-        self.held
+        self.held.all()
+    }
+
+    /// Bytes held of each stream; empty if there is only one.
+    pub fn held_by_stream(&self) -> &[u64] {
+        self.held.by_stream()
     }
 
     pub fn has_stream(&self, stream: u16) -> bool {
@@ -137,7 +145,7 @@ impl Reassembly {
             self.given_up.push((piece.tsn, 1));
             return Ok(());
         }
-        self.held += u64::from(piece.len);
+        self.held.add(piece.stream, piece.len.into());
         if piece.first && piece.last {
             let &Fragment { stream, unordered, ppid, .. } = piece;
             let (len, fragments) = (u64::from(piece.len), Fragments::Run(piece.tsn, 1));
@@ -200,7 +208,7 @@ impl Reassembly {
 
     /// Delivers a part of a DATA message; the rest starts after it.
     fn continue_run(&mut self, (start, run): (u64, Run), inbox: &mut Inbox) {
-        self.held -= run.len;
+        self.held.remove(run.stream, run.len);
         inbox.push(run.message(start, !run.last));
         if run.last {
             self.end(run.stream, run.unordered, inbox);
@@ -251,7 +259,7 @@ impl Reassembly {
         let mut part = partial.message(key, true);
         part.more = partial.last.is_none_or(|last| partial.delivered <= last);
         let ended = !part.more;
-        self.held -= part.len;
+        self.held.remove(key.0, part.len);
         inbox.push(part);
         if ended {
             self.partials.remove(&key);
@@ -272,7 +280,7 @@ impl Reassembly {
         for (start, run) in runs {
             if self.open(run.stream, run.unordered, |next| run.message as u16 == next as u16) {
                 self.runs.remove(&start);
-                self.held -= run.len;
+                self.held.remove(run.stream, run.len);
                 inbox.push(run.message(start, true));
                 self.runs.insert(run.end, Run { len: 0, begun: true, ..run });
             }
@@ -299,17 +307,17 @@ impl Reassembly {
     }
 
     /// Called after the last part of a message: delivers the messages that waited for it.
-    fn end(&mut self, stream: u16, unordered: bool, inbox: &mut Inbox) {
-        let stream = &mut self.streams[usize::from(stream)];
+    fn end(&mut self, id: u16, unordered: bool, inbox: &mut Inbox) {
+        let stream = &mut self.streams[usize::from(id)];
         stream.open[usize::from(unordered)] = false;
         if unordered {
             for message in stream.behind.drain(..) {
-                self.held -= message.len;
+                self.held.remove(id, message.len);
                 inbox.push(message);
             }
         } else {
             stream.next += 1;
-            self.held -= stream.deliver_waiting(inbox);
+            self.held.remove(id, stream.deliver_waiting(inbox));
         }
     }
 
@@ -321,12 +329,13 @@ impl Reassembly {
         wide: bool,
         inbox: &mut Inbox,
     ) -> Result<(), Violation> {
-        let stream = &mut self.streams[usize::from(whole.stream)];
+        let id = whole.stream;
+        let stream = &mut self.streams[usize::from(id)];
         if whole.unordered {
             if stream.open[1] {
                 stream.behind.push_back(whole);
             } else {
-                self.held -= whole.len;
+                self.held.remove(id, whole.len);
                 inbox.push(whole);
             }
             return Ok(());
@@ -353,9 +362,9 @@ impl Reassembly {
             };
         }
         stream.next += 1;
-        self.held -= whole.len;
+        self.held.remove(id, whole.len);
         inbox.push(whole);
-        self.held -= stream.deliver_waiting(inbox);
+        self.held.remove(id, stream.deliver_waiting(inbox));
         Ok(())
     }
 }

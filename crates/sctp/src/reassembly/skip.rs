@@ -53,11 +53,11 @@ impl Reassembly {
         // Complete messages are now next in order, although earlier ones are missing.
         while let Some(first) = stream.waiting.first_entry().filter(|first| *first.key() <= target) {
             let message = first.remove();
-            self.held -= message.len;
+            self.held.remove(skip.stream, message.len);
             inbox.push(message);
         }
         stream.next = target + 1;
-        self.held -= stream.deliver_waiting(inbox);
+        self.held.remove(skip.stream, stream.deliver_waiting(inbox));
     }
 
     /// Discards the incomplete I-DATA messages of a stream and kind with numbers from the first to the last. The last
@@ -113,14 +113,14 @@ impl Reassembly {
         let (stream, unordered, begun) = match *part {
             Part::Run(start) => {
                 let Some(run) = self.runs.remove(&start) else { return };
-                self.held -= run.len;
+                self.held.remove(run.stream, run.len);
                 self.given_up.extend((run.end > start).then(|| (start, (run.end - start) as u32)));
                 (run.stream, run.unordered, run.begun)
             }
             Part::Partial(key) => {
                 let Some(partial) = self.partials.remove(&key) else { return };
                 for (tsn, len) in partial.fragments.into_values() {
-                    self.held -= u64::from(len);
+                    self.held.remove(key.0, len.into());
                     self.given_up.push((tsn, 1));
                 }
                 (key.0, key.1, partial.delivered > 0)
@@ -129,10 +129,11 @@ impl Reassembly {
         if begun {
             let fragments = Fragments::Scattered(Box::default());
             inbox.push(Message { len: 0, stream, unordered, ppid: 0, fragments, more: false, aborted: true });
-            let stream = &mut self.streams[usize::from(stream)];
+            let id = stream;
+            let stream = &mut self.streams[usize::from(id)];
             stream.open[usize::from(unordered)] = false;
             if unordered {
-                self.held -= stream.deliver_behind(inbox);
+                self.held.remove(id, stream.deliver_behind(inbox));
             }
         }
     }

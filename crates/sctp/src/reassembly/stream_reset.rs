@@ -11,11 +11,12 @@ impl Reassembly {
     /// Adds `count` streams.
     pub fn add_streams(&mut self, count: u16) {
         self.streams.extend((0..count).map(|_| Stream::default()));
+        self.held.add_streams(self.streams.len());
     }
 
     /// True if no fragment or message waits for missing data.
     pub fn is_whole(&self) -> bool {
-        self.runs.is_empty() && self.partials.is_empty() && self.held == 0
+        self.runs.is_empty() && self.partials.is_empty() && self.held.all() == 0
     }
 
     /// Restarts the numbering of messages in each of these streams. All data sent before has been received; messages
@@ -30,13 +31,13 @@ impl Reassembly {
         let runs = self.runs.iter().filter(|(_, run)| restarts(run));
         let runs: Vec<Part> = runs.map(|(&start, _)| Part::Run(start)).collect();
         self.drop_parts(&runs, inbox);
-        for &stream in streams {
+        for &id in streams {
             for unordered in [false, true] {
-                self.drop_partials((stream, unordered), (0, u32::MAX), inbox);
+                self.drop_partials((id, unordered), (0, u32::MAX), inbox);
             }
-            let stream = &mut self.streams[usize::from(stream)];
+            let stream = &mut self.streams[usize::from(id)];
             for (_, message) in core::mem::take(&mut stream.waiting) {
-                self.held -= message.len;
+                self.held.remove(id, message.len);
                 inbox.push(message);
             }
             (stream.next, stream.gone) = (0, None);

@@ -1,8 +1,12 @@
 //! The send queue: written messages, by stream, of which not all data has been fragmented, and the choice of the next
 //! stream (RFC 8260 §3).
 
+mod choice;
+mod homes;
 mod stream_reset;
 
+pub(super) use self::choice::numbers;
+use self::homes::Homes;
 use anabranch_endpoint::endpoint::Write;
 use anabranch_settings::policy::StreamScheduler;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,6 +42,9 @@ pub(super) struct Piece {
 /// Maximum number of ordered messages of a stream in flight with 16-bit numbers. With one more, the newest would appear
 /// older than the oldest (serial number arithmetic, RFC 9260 §1.6).
 const MOST_ORDERED: u32 = 1 << 15;
+
+/// Bits below the priority in the order of streams; they count rounds.
+const ROUND_BITS: u32 = 48;
 
 /// Messages in the order of writing, until they and all messages before them have left the send buffer.
 #[derive(Debug)]
@@ -76,7 +83,7 @@ struct Stream {
     unordered: u32,
     /// Ordered messages that were started and are not completely acknowledged.
     unacknowledged: u32,
-    /// Virtual bytes sent, for the fair scheduler.
+    /// Virtual bytes sent, for the fair schedulers.
     served: u64,
 }
 
@@ -84,6 +91,8 @@ struct Stream {
 #[derive(Debug)]
 pub(super) struct SendQueue {
     scheduler: StreamScheduler,
+    /// Priorities or weights, by stream.
+    numbers: Box<[u16]>,
     /// Fragments of different messages may be interleaved (I-DATA).
     interleave: bool,
     streams: Vec<Stream>,
@@ -100,8 +109,11 @@ pub(super) struct SendQueue {
     held: BTreeMap<u16, u64>,
     /// Position for a pending reset of all streams.
     paused: Option<u64>,
-    /// With one stream, no scheduling is needed: its queue is used directly.
+    /// With one stream that may use any path, no scheduling is needed: its queue is used directly.
     single: bool,
+    /// The stream of the present packet, whose chunks all belong to one stream.
+    packet: Option<u16>,
+    homes: Homes,
 }
 
 impl SendQueue {
@@ -109,6 +121,7 @@ impl SendQueue {
     pub fn new(scheduler: StreamScheduler, interleave: bool, streams: u16, start: u64) -> Self {
         Self {
             scheduler,
+            numbers: Box::default(),
             interleave,
             streams: (0..streams.max(1)).map(|_| Stream::default()).collect(),
             ready: BTreeSet::new(),
@@ -120,7 +133,16 @@ impl SendQueue {
             held: BTreeMap::new(),
             paused: None,
             single: streams <= 1,
+            packet: None,
+            homes: Homes::default(),
         }
+    }
+
+    /// Sets the priorities or weights of the first streams.
+    #[must_use]
+    pub fn with_numbers(mut self, numbers: &[u16]) -> Self {
+        self.numbers = numbers.into();
+        self
     }
 
     /// Queued bytes.
@@ -211,11 +233,16 @@ impl SendQueue {
         let Some(front) = at.queue.front() else { return };
         let key = match self.scheduler {
             StreamScheduler::Fcfs => front.serial,
-            StreamScheduler::RoundRobin => {
+            StreamScheduler::RoundRobin | StreamScheduler::RoundRobinPacket => {
                 self.round += 1;
                 self.round
             }
-            StreamScheduler::Fair => {
+            StreamScheduler::Priority => {
+                self.round += 1;
+                let priority = self.numbers.get(usize::from(stream)).copied().unwrap_or(0);
+                (u64::from(priority) << ROUND_BITS) | self.round
+            }
+            StreamScheduler::Fair | StreamScheduler::WeightedFair => {
                 at.served = at.served.max(self.floor);
                 at.served
             }
@@ -237,8 +264,14 @@ impl SendQueue {
         if self.current.is_some() {
             return self.current;
         }
+        if self.packet.is_some() {
+            return self.packet.filter(|&stream| self.has_message(stream));
+        }
         let mut ready = self.ready.iter().map(|&(_, stream)| stream);
-        if free { ready.next() } else { ready.find(|&stream| !self.waits(stream)) }
+        if free && self.homes.admit_all() {
+            return ready.next();
+        }
+        ready.find(|&stream| self.homes.admit(stream) && !self.waits(stream))
     }
 
     /// The message of the next fragment.
@@ -281,22 +314,25 @@ impl SendQueue {
         if last {
             at.queue.pop_front();
         }
-        at.served += u64::from(len);
         at.unacknowledged += u32::from(message.fragments == 0 && !message.unordered);
         self.bytes -= u64::from(len);
         if !self.single {
-            self.advance(stream, last);
+            self.advance(stream, (len, last));
         }
         Some(Piece { message, len, first: message.fragments == 0, last })
     }
 
     /// Updates the scheduler's order after a fragment of `stream`.
-    fn advance(&mut self, stream: u16, last: bool) {
+    fn advance(&mut self, stream: u16, (len, last): (u32, bool)) {
+        self.streams[usize::from(stream)].served += self.cost(stream, len);
+        if self.scheduler == StreamScheduler::RoundRobinPacket {
+            self.packet = Some(stream);
+        }
         if self.current.is_none() {
             let key = self.ready.first().copied().filter(|&(_, first)| first == stream);
             let key = key.or_else(|| self.ready.iter().copied().find(|&(_, ready)| ready == stream));
             if let Some((place, _)) = key.filter(|key| self.ready.remove(key))
-                && self.scheduler == StreamScheduler::Fair
+                && matches!(self.scheduler, StreamScheduler::Fair | StreamScheduler::WeightedFair)
             {
                 self.floor = self.floor.max(place);
             }
@@ -311,80 +347,4 @@ impl SendQueue {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn order(scheduler: StreamScheduler, interleave: bool) -> Vec<(u16, u32)> {
-        let mut queue = SendQueue::new(scheduler, interleave, 3, 0);
-        let mut offset = 0;
-        for (stream, len) in [(0, 250), (0, 100), (1, 100), (2, 100), (1, 100)] {
-            queue.push(offset, &Write { stream, ..Write::bytes(len) });
-            offset += len;
-        }
-        let mut out = Vec::new();
-        while let Some(piece) = queue.cut(100) {
-            out.push((piece.message.stream, piece.len));
-        }
-        assert_eq!(queue.bytes(), 0);
-        out
-    }
-
-    #[test]
-    fn first_come_first_served() {
-        let expected = [(0, 100), (0, 100), (0, 50), (0, 100), (1, 100), (2, 100), (1, 100)];
-        assert_eq!(order(StreamScheduler::Fcfs, false), expected);
-        assert_eq!(order(StreamScheduler::Fcfs, true), expected);
-    }
-
-    #[test]
-    fn round_robin_turns_between_messages_or_fragments() {
-        let messages = [(0, 100), (0, 100), (0, 50), (1, 100), (2, 100), (0, 100), (1, 100)];
-        assert_eq!(order(StreamScheduler::RoundRobin, false), messages);
-        let fragments = [(0, 100), (1, 100), (2, 100), (0, 100), (1, 100), (0, 50), (0, 100)];
-        assert_eq!(order(StreamScheduler::RoundRobin, true), fragments);
-    }
-
-    #[test]
-    fn fair_lets_the_stream_that_sent_least_go_first() {
-        // Streams 1 and 2 have sent nothing while 0 sends its long message; then 1 and 2 have equal values, and the
-        // lower number is first.
-        let messages = [(0, 100), (0, 100), (0, 50), (1, 100), (2, 100), (1, 100), (0, 100)];
-        assert_eq!(order(StreamScheduler::Fair, false), messages);
-    }
-
-    #[test]
-    fn a_begun_message_continues_before_other_streams() {
-        let mut queue = SendQueue::new(StreamScheduler::RoundRobin, false, 2, 0);
-        queue.push(0, &Write::bytes(200));
-        assert_eq!(queue.cut(100).map(|p| (p.first, p.last)), Some((true, false)));
-        queue.push(200, &Write { stream: 1, unordered: true, ..Write::bytes(10) });
-        assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.last)), Some((0, true)));
-        assert_eq!(queue.cut(100).map(|p| (p.message.stream, p.message.unordered)), Some((1, true)));
-        assert_eq!(queue.cut(100), None);
-    }
-
-    #[test]
-    fn there_are_no_more_streams_than_numbers() {
-        let mut queue = SendQueue::new(StreamScheduler::Fcfs, false, 4, 0);
-        for _ in 0..2 {
-            queue.add_streams(40_000);
-        }
-        assert_eq!(queue.streams(), u16::MAX);
-    }
-
-    #[test]
-    fn release_stops_at_the_first_unsent_message() {
-        let mut queue = SendQueue::new(StreamScheduler::Fcfs, false, 2, 50);
-        for (stream, len) in [(0, 100), (1, 200), (0, 300)] {
-            queue.push(0, &Write { stream, ..Write::bytes(len) });
-        }
-        queue.release(1, 200);
-        assert_eq!(queue.released(), 50);
-        queue.release(0, 60);
-        assert_eq!(queue.released(), 50);
-        queue.release(0, 40);
-        assert_eq!(queue.released(), 350);
-        queue.release(2, 300);
-        assert_eq!(queue.released(), 650);
-    }
-}
+mod tests;

@@ -63,14 +63,18 @@ impl SendQueue {
     pub fn add_streams(&mut self, count: u16) {
         let count = count.min(u16::MAX - self.streams());
         self.streams.extend((0..count).map(|_| Stream::default()));
-        if core::mem::take(&mut self.single)
-            && let Some(front) = self.streams[0].queue.front()
-        {
-            if front.fragments > 0 && !self.interleave {
-                self.current = Some(0);
-            } else {
-                self.enlist(0);
-            }
+        if core::mem::take(&mut self.single) {
+            self.enlist_first();
+        }
+    }
+
+    /// Inserts the only stream into the scheduler's order, which is used from now on.
+    pub(super) fn enlist_first(&mut self) {
+        let Some(front) = self.streams[0].queue.front() else { return };
+        if front.fragments > 0 && !self.interleave {
+            self.current = Some(0);
+        } else {
+            self.enlist(0);
         }
     }
 

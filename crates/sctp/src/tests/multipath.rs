@@ -76,7 +76,7 @@ fn every_control_and_scheduler_delivers() {
                 config.congestion = congestion::Choice::find(control.name).expect("listed");
                 config.scheduler = schedule;
             };
-            if !schedule.takes_turns() {
+            if schedule.places {
                 let mut settings = Settings::new(A, 1, 1);
                 build(&mut settings);
                 let refused = settings.connecting().err();

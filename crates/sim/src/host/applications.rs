@@ -71,7 +71,7 @@ impl Transfer {
     pub fn new(writer: Application, service: Service, streams: Streams) -> Self {
         Self {
             writer,
-            checker: DeliveryChecker::new(service),
+            checker: DeliveryChecker::new(service).with_streams(streams.count),
             streams,
             next_stream: 0,
             may_write: false,
@@ -226,6 +226,11 @@ impl Applications {
         let completed: Option<Vec<_>> =
             self.transfers.iter().flatten().map(|transfer| transfer.completed()).collect();
         completed?.into_iter().max()
+    }
+
+    /// Number of streams of the data from an end.
+    pub fn streams(&self, side: usize) -> u16 {
+        self.transfers[side].as_ref().map_or(1, |transfer| transfer.streams.count)
     }
 
     /// Discards the delays of the warm-up.

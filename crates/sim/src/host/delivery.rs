@@ -4,6 +4,7 @@
 //! so it ends the run with a panic that contains its place.
 
 use super::fragments::Fragments;
+use super::meters::MAX_MEASURED_STREAMS;
 use anabranch_base::time::Time;
 use anabranch_endpoint::Delivery;
 use anabranch_scenario::measure::{Deliveries, Histogram};
@@ -51,6 +52,8 @@ pub struct DeliveryChecker {
     /// End offset of the last ordered message of each stream.
     streams: Vec<u64>,
     delays: Histogram,
+    /// Deliveries of the first streams; empty with one stream.
+    by_stream: Vec<StreamDeliveries>,
     /// Fragments of messages that have not been read.
     fragments: Fragments,
     /// Parts of incompletely read messages, by stream and order.
@@ -67,6 +70,15 @@ pub struct DeliveryChecker {
     log: Option<VecDeque<Access>>,
     /// Deliveries of a stream since the last query: length and time of writing; `None` if not recorded.
     runs: Option<VecDeque<(u64, Time)>>,
+}
+
+/// Deliveries of one stream.
+#[derive(Clone, Debug, Default)]
+pub struct StreamDeliveries {
+    /// Bytes of complete messages.
+    pub bytes: u64,
+    /// Delays from writing to delivery.
+    pub delays: Histogram,
 }
 
 /// A write or read of an application.
@@ -95,6 +107,7 @@ impl DeliveryChecker {
             delivered: 0,
             streams: Vec::new(),
             delays: Histogram::new(),
+            by_stream: Vec::new(),
             fragments: Fragments::default(),
             abandoned: BTreeMap::new(),
             abandoned_bytes: 0,
@@ -104,6 +117,20 @@ impl DeliveryChecker {
             runs: None,
             parts: BTreeMap::new(),
         }
+    }
+
+    /// Counts deliveries of the first streams, if there are several.
+    #[must_use]
+    pub fn with_streams(mut self, count: u16) -> Self {
+        if count > 1 {
+            self.by_stream.resize_with(usize::from(count).min(MAX_MEASURED_STREAMS), Default::default);
+        }
+        self
+    }
+
+    /// Deliveries of the first streams; empty with one stream.
+    pub fn by_stream(&self) -> &[StreamDeliveries] {
+        &self.by_stream
     }
 
     /// Starts to count deliveries over time.
@@ -169,6 +196,7 @@ impl DeliveryChecker {
     /// Discards the delays of the warm-up.
     pub fn restart_delays(&mut self) {
         self.delays.clear();
+        self.by_stream.iter_mut().for_each(|stream| stream.delays.clear());
     }
 
     /// Records that the application wrote `len` bytes, ready at `born`.
@@ -361,7 +389,12 @@ impl DeliveryChecker {
             return Err(format!("{delivery:?} was delivered before"));
         }
         record.open = 0;
-        self.delays.add(now.since(record.born), 1);
+        let delay = now.since(record.born);
+        self.delays.add(delay, 1);
+        if let Some(stream) = self.by_stream.get_mut(usize::from(delivery.stream)) {
+            stream.bytes += delivery.len;
+            stream.delays.add(delay, 1);
+        }
         self.remove_settled();
         Ok(())
     }

@@ -111,11 +111,13 @@ impl Flow {
     /// A flow that begins at `start`, after [`arm`](Self::schedule_start).
     pub fn new(index: u32, parts: Parts, start: Time) -> Self {
         let Parts { hosts, opening, applications, source } = parts;
+        let mut meters = Meters::new(source, start);
+        meters.measure_streams(start, applications.streams(source));
         Self {
             index,
             ends: hosts.map(End::new),
             applications,
-            meters: Meters::new(source, start),
+            meters,
             source,
             start,
             opening: Some(opening),

@@ -5,6 +5,9 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Endpoint, Gauge, Held, Limits, Report};
 use anabranch_scenario::measure::TimeMeans;
 
+/// Streams of a flow that are measured at most: each costs time at each arrival.
+pub const MAX_MEASURED_STREAMS: usize = 64;
+
 /// Means over time of one path, from its start to the end of the connection.
 #[derive(Clone, Copy, Debug)]
 pub struct PathMeter {
@@ -48,6 +51,8 @@ pub struct Meters {
     pub paths: Vec<PathMeter>,
     /// Unread bytes at the other end, and out-of-order bytes there.
     pub held: TimeMeans<2>,
+    /// Out-of-order bytes of each stream at the other end; empty with one stream.
+    pub streams: Vec<TimeMeans<1>>,
     /// Both ends' reports, and the delivered bytes, at the end of the warm-up.
     pub baseline: Option<Box<Baseline>>,
     /// Arrivals after events that let paths return.
@@ -101,9 +106,17 @@ impl Meters {
             source,
             paths: Vec::new(),
             held: TimeMeans::new(start),
+            streams: Vec::new(),
             baseline: None,
             watches: None,
             repetitions: None,
+        }
+    }
+
+    /// Measures the first streams of a flow with several.
+    pub fn measure_streams(&mut self, start: Time, count: u16) {
+        if count > 1 {
+            self.streams = vec![TimeMeans::new(start); usize::from(count).min(MAX_MEASURED_STREAMS)];
         }
     }
 
@@ -119,9 +132,20 @@ impl Meters {
             if bytes != 0 || before != 0 {
                 self.held.set(now, [bytes, reordering]);
             }
+            if !self.streams.is_empty() {
+                self.sample_streams(now, endpoint.held_by_stream());
+            }
             if let Some(watches) = &mut self.watches {
                 watches.check(now, endpoint);
             }
+        }
+    }
+
+    fn sample_streams(&mut self, now: Time, held: &[u64]) {
+        // An association that is not established holds no data.
+        let held = held.iter().copied().chain(core::iter::repeat(0));
+        for (stream, held) in self.streams.iter_mut().zip(held) {
+            stream.set(now, [held]);
         }
     }
 
@@ -145,6 +169,7 @@ impl Meters {
             self.paths.iter_mut().for_each(|path| path.values.end(now));
         } else {
             self.held.end(now);
+            self.streams.iter_mut().for_each(|stream| stream.end(now));
         }
     }
 
@@ -174,6 +199,7 @@ impl Meters {
     pub fn restart(&mut self, now: Time, endpoints: [Option<&dyn Endpoint>; 2], delivered: [u64; 2]) {
         self.paths.iter_mut().for_each(|path| path.values.restart(now));
         self.held.restart(now);
+        self.streams.iter_mut().for_each(|stream| stream.restart(now));
         let limits = endpoints[self.source].map(|endpoint| endpoint.limits(now)).unwrap_or_default();
         let reports = endpoints.map(|endpoint| endpoint.map(Endpoint::report).unwrap_or_default());
         self.baseline = Some(Box::new(Baseline { reports, limits, delivered }));

@@ -15,7 +15,7 @@ mod side;
 
 pub use applications::{Applications, State, Transfer};
 pub use build::{FlowError, Setup, flows};
-pub use delivery::{Access, DeliveryChecker, Service};
+pub use delivery::{Access, DeliveryChecker, Service, StreamDeliveries};
 pub use flow::{End, Flow, Parts};
 pub use hosts::{FlowEnvironment, HostId, Hosts};
 pub use meters::{Baseline, Meters, PathMeter, Repetitions};

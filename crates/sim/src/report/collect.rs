@@ -4,16 +4,19 @@ use super::{route::links_of, wanted};
 use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{
-    Awaited, Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, Returns, SENDER, Transfer,
+    Awaited, Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, Returns, SENDER,
+    StreamDeliveries, Transfer,
 };
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Event, Protocol};
 use crate::scenario::result::{
-    self, FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles, Times,
+    self, FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
+    StreamResult, Times,
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
 use anabranch_netem::{Interface, Totals};
+use anabranch_scenario::measure::TimeMeans;
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
@@ -127,6 +130,7 @@ impl Run<'_> {
             missed_bytes: missed(&limited, !limits.paths.is_empty()),
             buffer_blocked_s: seconds_since(&limits.buffers, &baseline.limits.buffers),
             counters: counters(sender, receiver),
+            streams: self.streams(flow, main),
             paths,
             paths_wanted: Some(wanted::paths(self.scenario, (flow, &declared.protocol), world)),
         }
@@ -253,6 +257,18 @@ impl Run<'_> {
 
     fn measured(&self) -> Measured {
         Measured { since: self.since, until: self.now }
+    }
+
+    /// Streams of the main data of a flow with several.
+    fn streams(&self, flow: &Flow, main: Option<&Transfer>) -> Vec<StreamResult> {
+        let deliveries = main.map(|transfer| transfer.checker.by_stream()).unwrap_or_default();
+        let result = |(stream, (deliveries, held)): (u16, (&StreamDeliveries, &TimeMeans<1>))| StreamResult {
+            stream,
+            delivered_bytes: deliveries.bytes,
+            delivery_delay_s: Quantiles::of(&deliveries.delays),
+            reordering_buffer_bytes: MeanMax { mean: held.mean(0, self.now), max: held.max(0) },
+        };
+        (0..).zip(deliveries.iter().zip(&flow.meters.streams)).map(result).collect()
     }
 
     /// Mean and maximum of a value of a flow's receiver, by its index in [`Meters::held`](crate::host::Meters::held).

@@ -32,6 +32,7 @@ mod routing;
 mod scopes;
 mod sctp_bars;
 mod sctp_paths;
+mod sctp_streams;
 mod selected;
 mod shared_bottlenecks;
 mod slow_links;
