@@ -49,6 +49,7 @@ pub mod drop_syn;
 mod flow;
 pub mod merge;
 pub mod nat;
+pub mod network_control;
 pub mod shaper;
 pub mod split;
 pub mod strip;
