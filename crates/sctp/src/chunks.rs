@@ -300,6 +300,15 @@ impl Open {
                 self.inbound.take_abandoned(&mut core.forgotten);
                 Step::of(end)
             }
+            Chunk::NetworkControl(control) => {
+                let at = core.find(origin.destination, origin.source);
+                self.handle_network_control(core, at, control);
+                Step::Next
+            }
+            Chunk::Unknown(unknown) if unknown.kind == kind::NETWORK_CONTROL => {
+                self.ignore_network_control(core);
+                Step::Next
+            }
             // Chunks of an extension that was not negotiated are treated as unknown.
             Chunk::Unknown(_)
             | Chunk::Auth(_)

@@ -40,6 +40,8 @@ pub(super) struct Core {
     pub congestion: Box<dyn CongestionControl>,
     /// Chooses the path of new data with CMT.
     pub scheduler: Box<dyn Scheduler>,
+    /// The scheduler may leave usable paths without data.
+    pub scheduler_selects: bool,
     /// Start-up phase; buffer splitting and chunk rescheduling may be off until it ends.
     pub start_up: StartUp,
     /// Source of tags, initial TSNs, nonces and jitter.
@@ -95,6 +97,7 @@ impl Core {
             remote_port: ends.remote_port,
             congestion: config.congestion.build(),
             scheduler: (config.scheduler.build)(),
+            scheduler_selects: config.scheduler.name == "nca",
             start_up: StartUp::new(config.mechanisms_in_start_up),
             secrets,
             udp: config.encapsulation,
@@ -268,6 +271,17 @@ impl Core {
         let mut path = Path::new(id, &self.setup(local, remote));
         self.announce(&mut path);
         self.paths.push(path);
+        if let Some(information) = self.config.information_of(local, remote) {
+            self.scheduler.on_information(id, Some(information));
+        }
+    }
+
+    /// Passes the characteristics of all paths from the scenario to the scheduler.
+    pub fn inform_scheduler(&mut self) {
+        for path in &self.paths {
+            let information = self.config.information_of(path.local.ip(), path.remote.ip());
+            self.scheduler.on_information(path.id, information);
+        }
     }
 
     pub fn setup(&self, local: IpAddr, remote: IpAddr) -> Setup {

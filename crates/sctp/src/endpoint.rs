@@ -370,6 +370,8 @@ impl Endpoint for Association {
             report.reordering_buffer = open.inbound.held();
             report.receive_buffer += open.inbound.held();
             report.peer_window = open.outbound.advertised;
+            let reports = open.control.iter().flat_map(|control| control.reports());
+            report.network = reports.map(|(path, records)| (path, records.clone())).collect();
             let (dropped, duplicates) = open.inbound.losses();
             report.extra.push(("chunks_dropped", dropped));
             report.extra.push(("chunks_duplicate", duplicates));

@@ -1,16 +1,19 @@
 //! Settings of a Multipath TCP connection.
 
 use super::key::{Key, Part, Takes};
-pub use super::policy::{DeadPathProbe, Penalisation, SynRetransmission};
+pub use super::policy::{DeadPathProbe, Information, Penalisation, SynRetransmission};
 use super::row::settings;
-use super::shared::{MECHANISMS_IN_START_UP, SLOW_START};
+use super::shared::{INFORMATION, MECHANISMS_IN_START_UP, SLOW_START};
 use super::tcp;
 use super::unroutable;
 use super::words::{schedulers, words};
 use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::{self, Couple};
+use anabranch_multipath::scheduler::information::find;
+use anabranch_multipath::scheduler::{KnownPath, PathInformation};
 use anabranch_multipath::{path_manager, scheduler};
 use core::net::IpAddr;
+use std::sync::Arc;
 
 settings! {
     /// Settings of one end of a Multipath TCP connection. The default is a full mesh of subflows with LIA
@@ -109,12 +112,23 @@ settings! {
             )
             .part(Part::Multipath)
             .unless_default();
+        /// Source of the characteristics of paths for the scheduler `nca`.
+        information: Information = Information::Scenario
+            => INFORMATION;
+        /// Characteristics of paths; empty if they are unknown.
+        known_paths: Arc<[KnownPath]> = Arc::default();
         /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
         unroutable: Vec<(IpAddr, IpAddr)> = Vec::new();
     }
 }
 
 impl Config {
+    /// The characteristics of a path for the scheduler, if they come from the scenario and are known.
+    pub fn information_of(&self, local: IpAddr, remote: IpAddr) -> Option<PathInformation> {
+        let known = (self.information == Information::Scenario).then_some(&*self.known_paths)?;
+        find(known, local, remote)
+    }
+
     /// An address of either host is replaced by another on the same interface, which has the same routes.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         unroutable::renumber(&mut self.unroutable, old, new);
