@@ -81,7 +81,8 @@ impl Open {
         }
         if data {
             if let Some(at) = at {
-                if self.sets_ack_path(core, at) {
+                let owes_report = self.control.as_ref().is_some_and(|control| control.owes_report(at));
+                if owes_report || self.sets_ack_path(core, at) {
                     self.ack_path = at;
                     self.ack_pair = (origin.destination, origin.source);
                 }

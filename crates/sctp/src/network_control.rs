@@ -2,7 +2,7 @@
 //! format is our own, and experimental.
 //!
 //! A path's first packet with new data carries a request, and then one packet after each interval. The receiver returns
-//! the records of a request with its next SACK on the path that brought it. A report precedes a request where
+//! the records of a request with a SACK on the path that brought it, at once. A report precedes a request where
 //! both are due, because a packet has room for one chunk at the place that routers read.
 
 use super::common::Core;
@@ -39,6 +39,11 @@ impl Control {
     /// The last report of each path that has one.
     pub fn reports(&self) -> impl Iterator<Item = (PathId, &NetworkControl)> {
         self.reports.iter().map(|(path, report)| (*path, &**report))
+    }
+
+    /// Whether a path has brought a request that has not been returned.
+    pub fn owes_report(&self, at: usize) -> bool {
+        self.pending.iter().any(|&(known, _)| known == at)
     }
 
     /// Whether a request of a path is due.
@@ -85,7 +90,7 @@ impl Open {
     pub fn take_request(&mut self, core: &mut Core, (at, now): (usize, Time)) -> Option<Chunk> {
         let control = self.control.as_mut().filter(|control| control.is_due(at, now))?;
         let acknowledges = self.inbound.pending() && at == self.ack_path;
-        if acknowledges && control.pending.iter().any(|&(known, _)| known == at) {
+        if acknowledges && control.owes_report(at) {
             return None;
         }
         let request = control.request(core, at, now);
@@ -125,6 +130,8 @@ impl Open {
             core.totals.network_requests_received += 1;
             control.pending.retain(|&(known, _)| known != at);
             control.pending.push((at, chunk));
+            // A later packet on a nearer path would move the SACK there.
+            self.inbound.acknowledge_now();
         } else {
             core.totals.network_controls_ignored += 1;
         }

@@ -1,9 +1,9 @@
 //! Settings of a Multipath TCP connection.
 
 use super::key::{Key, Part, Takes};
-pub use super::policy::{DeadPathProbe, Information, Penalisation, SynRetransmission};
+pub use super::policy::{DeadPathProbe, Penalisation, SynRetransmission};
 use super::row::settings;
-use super::shared::{INFORMATION, MECHANISMS_IN_START_UP, SLOW_START};
+use super::shared::{MECHANISMS_IN_START_UP, SLOW_START};
 use super::tcp;
 use super::unroutable;
 use super::words::{schedulers, words};
@@ -112,9 +112,6 @@ settings! {
             )
             .part(Part::Multipath)
             .unless_default();
-        /// Source of the characteristics of paths for the scheduler `nca`.
-        information: Information = Information::Scenario
-            => INFORMATION;
         /// Characteristics of paths; empty if they are unknown.
         known_paths: Arc<[KnownPath]> = Arc::default();
         /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
@@ -123,10 +120,9 @@ settings! {
 }
 
 impl Config {
-    /// The characteristics of a path for the scheduler, if they come from the scenario and are known.
+    /// The characteristics of a path for the scheduler, if they are known.
     pub fn information_of(&self, local: IpAddr, remote: IpAddr) -> Option<PathInformation> {
-        let known = (self.information == Information::Scenario).then_some(&*self.known_paths)?;
-        find(known, local, remote)
+        find(&self.known_paths, local, remote)
     }
 
     /// An address of either host is replaced by another on the same interface, which has the same routes.

@@ -9,8 +9,8 @@ use super::protocols::Protocols;
 use super::row::settings;
 use super::setting::Value;
 use super::shared::{
-    ABC_LIMIT, CONGESTION, ECN, INFORMATION, MECHANISMS_IN_START_UP, NAGLE, RECEIVE_BUFFER, RTO_INITIAL,
-    RTO_MAX, RTO_MIN, SEND_BUFFER, SLOW_START, SSTHRESH_FLOOR,
+    ABC_LIMIT, CONGESTION, ECN, MECHANISMS_IN_START_UP, NAGLE, RECEIVE_BUFFER, RTO_INITIAL, RTO_MAX, RTO_MIN,
+    SEND_BUFFER, SLOW_START, SSTHRESH_FLOOR,
 };
 use super::unroutable;
 use super::words::{turn_taking_schedulers, words};
@@ -304,7 +304,15 @@ settings! {
         error_detection: Option<u32> = None;
         /// Source of the characteristics of paths for the scheduler `nca`.
         information: Information = Information::Scenario
-            => INFORMATION;
+            => Key::new(
+                "information",
+                Takes::OneOf(words::<Information>),
+                "Experimental: for the scheduler `nca`, the source of the paths' rates, delays and losses; that of mptcp \
+                 is the scenario. `\"chunk\"` needs `network_control`.",
+            )
+            .only(Protocols::CMT_SCTP)
+            .part(Part::Multipath)
+            .unless_default();
         /// Characteristics of paths; empty if they are unknown.
         known_paths: Arc<[KnownPath]> = Arc::default();
         /// Pairs of a local and a remote address that no route connects: no packet goes to one of these.

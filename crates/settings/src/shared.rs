@@ -1,7 +1,6 @@
 //! Keys that several protocols have.
 
 use super::key::{Key, Part, Takes};
-use super::policy::Information;
 use super::protocols::Protocols;
 use super::words::{congestion, words};
 use anabranch_multipath::congestion::SlowStart;
@@ -22,16 +21,6 @@ pub(crate) const SLOW_START: Key = Key::new(
 )
 .only(Protocols::MULTIPATH)
 .part(Part::Connection)
-.unless_default();
-
-pub(crate) const INFORMATION: Key = Key::new(
-    "information",
-    Takes::OneOf(words::<Information>),
-    "Experimental: for the scheduler `nca`, the source of the paths' rates, delays and losses. `\"chunk\"` is for \
-     cmt-sctp with `network_control`.",
-)
-.only(Protocols::MULTIPATH)
-.part(Part::Multipath)
 .unless_default();
 
 pub(crate) const SEND_BUFFER: Key = Key::new(

@@ -98,6 +98,8 @@ def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
     scenario = layout["scenario"]
     if layout["has_alternatives"]:
         yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
+    if any(router.get("network_control") for router in scenario.get("router", ())):
+        yield "routers of netem answer no requests; set network_control = false in [[router]]"
     if scenario["ip"] != "v4" or any(link.get("ip", "v4") != "v4" for link in scenario["link"]):
         yield "links of netem carry IPv4 only"
     if any("addresses" in link for link in scenario["link"]):

@@ -22,11 +22,9 @@ mod tests;
 mod weighted;
 
 pub use entry::{Build, Entry};
+pub use information::{KnownPath, LinkInformation, PathInformation};
 pub use registry::{SCHEDULERS, all, find, register};
 pub use weighted::Credits;
-pub use entry::Entry;
-pub use information::{KnownPath, LinkInformation, PathInformation};
-pub use registry::{SCHEDULERS, find};
 
 use crate::PathId;
 use crate::buffer::RangeSet;

@@ -10,6 +10,7 @@ mod device;
 mod drive;
 mod lateness;
 mod network;
+mod network_control;
 mod packet;
 mod segments;
 mod stack_port;

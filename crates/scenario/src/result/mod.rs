@@ -11,7 +11,7 @@ mod table;
 
 pub use document::{
     DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult,
-    MeanMax, MiddleboxResult, PathResult, Quantiles, RunResult, WantedPathResult, jain, parts,
+    MeanMax, MiddleboxResult, PathResult, Quantiles, RouterRecord, RunResult, WantedPathResult, jain, parts,
 };
 pub use limits::{Times, blocked};
 pub use links::Measured;

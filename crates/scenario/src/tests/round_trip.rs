@@ -50,6 +50,7 @@ fn with_settings(protocol: Protocol) -> Scenario {
 fn prepared(mut protocol: Protocol, key: &str) -> Protocol {
     let others: &[(&str, &str)] = match key {
         "ssthresh_floor" => &[("congestion", "reno")],
+        "information" => &[("network_control", "1 s")],
         "rto_max" => &[("rto_initial", "10 ms"), ("rto_min", "10 ms")],
         _ => &[],
     };
