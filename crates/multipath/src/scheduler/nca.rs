@@ -23,7 +23,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "after Becke2014 §8.2",
     wants_rates: false,
     places: false,
-    build: || Box::new(Nca::default()),
+    build: &|| Box::new(Nca::default()),
 };
 
 /// Largest ratio of a path's delay to that of the first path of its cluster.
