@@ -96,10 +96,7 @@ def check(layout: Mapping[str, Any]) -> None:
 
 def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
     scenario = layout["scenario"]
-    if layout["has_alternatives"]:
-        yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
-    if any(router.get("network_control") for router in scenario.get("router", ())):
-        yield "routers of netem answer no requests; set network_control = false in [[router]]"
+    yield from _router_problems(layout)
     if scenario["ip"] != "v4" or any(link.get("ip", "v4") != "v4" for link in scenario["link"]):
         yield "links of netem carry IPv4 only"
     if any("addresses" in link for link in scenario["link"]):
@@ -115,6 +112,13 @@ def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
             yield f"the event at {event['at']}: events at links of netem can only set the state, in both directions"
         elif not hosts & set(ends[event["link"]]):
             yield f"the event at {event['at']}: only links at hosts can change their state"
+
+
+def _router_problems(layout: Mapping[str, Any]) -> Iterator[str]:
+    if layout["has_alternatives"]:
+        yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
+    if any(router.get("network_control") for router in layout["scenario"].get("router", ())):
+        yield "routers of netem answer no requests; set network_control = false in [[router]]"
 
 
 def _misfits(model: Mapping[str, Any]) -> Iterator[str]:
