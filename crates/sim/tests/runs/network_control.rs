@@ -68,7 +68,7 @@ fn routers_without_network_control_change_nothing() {
 }
 
 #[test]
-fn requests_work_with_authentication_and_small_packets() {
+fn requests_fit_small_and_authenticated_packets() {
     for set in
         [("ip", "\"v6\""), ("flow.cmt.i_data", "true"), ("flow.cmt.asconf", "true"), ("flow.cmt.mtu", "600")]
     {
