@@ -8,6 +8,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_multipath::shared_bottleneck::Grouping;
 pub use anabranch_settings::policy::Reliability;
+use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::{Content, Packet, Payload};
 use core::net::{IpAddr, SocketAddr};
 
@@ -443,6 +444,8 @@ pub struct Report {
     pub extra: Vec<(&'static str, u64)>,
     /// The connection was opened as Multipath TCP and has fallen back to TCP.
     pub fallback: bool,
+    /// The last records of routers about each path for which network control has returned some.
+    pub network: Vec<(PathId, NetworkControl)>,
 }
 
 /// Bytes received between one pair of addresses.

@@ -5,9 +5,11 @@ use super::limits::Backlog;
 use super::protocol::Protocol;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Address, Ends, Secrets};
+use anabranch_multipath::scheduler::KnownPath;
 use anabranch_sctp::{self as sctp, ConfigError, CookieKey};
 use core::net::IpAddr;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Settings of a listener.
 #[derive(Clone, Debug)]
@@ -71,6 +73,14 @@ impl Listener {
         }
         if let Some(stateless) = &mut self.stateless {
             stateless.set_addresses(addresses.to_vec());
+        }
+    }
+
+    /// Replaces the characteristics of paths that schedulers may use.
+    pub(super) fn set_known_paths(&mut self, known: &Arc<[KnownPath]>) {
+        self.protocol.set_known_paths(known);
+        if let Some(stateless) = &mut self.stateless {
+            stateless.set_known_paths(known);
         }
     }
 

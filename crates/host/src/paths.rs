@@ -5,7 +5,9 @@ use super::id::ConnectionId;
 use super::protocol::Core;
 use anabranch_base::time::Time;
 use anabranch_multipath::PathId;
+use anabranch_multipath::scheduler::KnownPath;
 use core::net::IpAddr;
+use std::sync::Arc;
 
 impl Host {
     /// Makes a path of an association its primary path (RFC 9260 §11.1.5). Returns false if the connection has no such
@@ -56,6 +58,22 @@ impl Host {
             match self.connections.get_mut(id).map(|slot| &mut slot.core) {
                 Some(Core::Mptcp(core)) => core.renumber(now, old, new),
                 Some(Core::Sctp(core)) => core.renumber(now, old, new),
+                Some(Core::Tcp(_) | Core::Udp(_)) | None => {}
+            }
+            self.wake(id);
+        }
+    }
+
+    /// Replaces the characteristics of paths that schedulers of Multipath TCP and SCTP may use.
+    pub fn set_known_paths(&mut self, now: Time, known: &Arc<[KnownPath]>) {
+        for listener in self.listeners.values_mut() {
+            listener.set_known_paths(known);
+        }
+        let all: Vec<_> = self.connections.ids().collect();
+        for id in all {
+            match self.connections.get_mut(id).map(|slot| &mut slot.core) {
+                Some(Core::Mptcp(core)) => core.set_known_paths(known),
+                Some(Core::Sctp(core)) => core.set_known_paths(now, known),
                 Some(Core::Tcp(_) | Core::Udp(_)) | None => {}
             }
             self.wake(id);

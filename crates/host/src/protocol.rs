@@ -3,6 +3,7 @@
 use crate::udp::Udp;
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_endpoint::{Ends, Secrets};
+use anabranch_multipath::scheduler::KnownPath;
 use anabranch_sctp as sctp;
 use anabranch_settings::protocol::Protocol as Settings;
 use anabranch_tcp::{mptcp, tcp};
@@ -10,6 +11,7 @@ use anabranch_wire::sctp as wire_sctp;
 use anabranch_wire::tcp::Segment;
 use anabranch_wire::udp::Datagram;
 use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// A transport protocol with separate ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,6 +103,15 @@ impl Protocol {
 }
 
 impl Protocol {
+    /// Replaces the characteristics of paths that schedulers may use.
+    pub fn set_known_paths(&mut self, known: &Arc<[KnownPath]>) {
+        match self {
+            Self::Mptcp(config) => config.known_paths = known.clone(),
+            Self::Sctp(config) => config.known_paths = known.clone(),
+            Self::Tcp(_) | Self::Udp => {}
+        }
+    }
+
     /// An address of either host is replaced by another on the same interface, which has the same routes.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         match self {

@@ -51,6 +51,7 @@ pub mod firewall;
 mod flow;
 pub mod merge;
 pub mod nat;
+pub mod network_control;
 pub mod shaper;
 pub mod split;
 pub mod strip;

@@ -463,3 +463,19 @@ fn middleboxes_survive_mutated_segments() {
         assert!(boxes[0].changed + boxes[0].dropped > 0 || does.contains("shaper"), "{boxes:?}");
     }
 }
+
+#[test]
+fn emulated_network_control_equals_simulated_one() {
+    let text = include_str!("../../../examples/network-control.toml")
+        .replace("duration = \"30 s\"", "duration = \"9 s\"")
+        .replace("warmup = \"10 s\"", "warmup = \"7 s\"");
+    for ip in ["v4", "v6"] {
+        let text = text.replace("duration", &format!("ip = \"{ip}\"\nduration"));
+        let links = compare_with_simulator("network-control", &text);
+        let ways = links.iter().filter(|link| ["p", "q", "r"].contains(&link.name.as_str()));
+        let mut loads: Vec<f64> =
+            ways.filter(|link| link.direction == "forward").map(|link| link.utilisation).collect();
+        loads.sort_by(f64::total_cmp);
+        assert!(loads[0] > 0.9, "each way carries a path: {loads:?}");
+    }
+}

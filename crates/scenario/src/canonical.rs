@@ -168,6 +168,7 @@ fn router(router: &Router, links: &[Link]) -> Entries {
     entries.extend(router.ecmp.map(|ecmp| ("ecmp", ecmp.into())));
     entries.push(("routes", List(routes)));
     entries.extend(router.default_route.map(|link| ("default_route", text(&links[link].name))));
+    entries.extend(router.network_control.then(|| ("network_control", true.into())));
     entries
 }
 

@@ -56,6 +56,7 @@ pub mod workload;
 mod build;
 mod canonical;
 pub mod catalogue;
+pub mod characteristics;
 mod check;
 mod choices;
 mod completion;

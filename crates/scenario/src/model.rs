@@ -224,6 +224,11 @@ impl Scenario {
 }
 
 impl Scenario {
+    /// Whether a node is a router with network control.
+    pub fn has_network_control(&self, node: &str) -> bool {
+        self.routers.iter().any(|router| router.network_control && router.name == node)
+    }
+
     /// The times of its events, ascending and each once: the first [`MAX_COUNTED_EVENTS`].
     pub fn event_times(&self) -> Arc<[Time]> {
         let mut times: Vec<_> = self.events.iter().map(|event| event.at).collect();
@@ -317,6 +322,8 @@ pub struct Router {
     pub default_route: Option<usize>,
     /// Routes to the addresses of hosts. They override shortest paths.
     pub routes: Vec<Route>,
+    /// Whether it answers requests of network control.
+    pub network_control: bool,
 }
 
 /// A route to one address.

@@ -12,8 +12,11 @@ use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_endpoint::ends::Ends;
 use anabranch_endpoint::secrets::Secrets;
 use anabranch_multipath::PathId;
+use anabranch_multipath::scheduler::KnownPath;
+use anabranch_settings::policy::Information;
 use anabranch_wire::sctp::Parameter;
 use core::net::IpAddr;
+use std::sync::Arc;
 
 /// COOKIE-WAIT: the INIT was sent.
 #[derive(Debug)]
@@ -136,6 +139,15 @@ impl Association {
             && self.core.own_addresses().any(|own| own == old)
         {
             open.address_down(&mut self.core, now, old);
+        }
+    }
+
+    /// Replaces the characteristics of paths from the scenario.
+    pub fn set_known_paths(&mut self, now: Time, known: &Arc<[KnownPath]>) {
+        self.clear_wait(now);
+        self.core.config.known_paths = known.clone();
+        if self.core.config.information == Information::Scenario {
+            self.core.inform_scheduler();
         }
     }
 

@@ -81,7 +81,8 @@ impl Open {
         }
         if data {
             if let Some(at) = at {
-                if self.sets_ack_path(core, at) {
+                let owes_report = self.control.as_ref().is_some_and(|control| control.owes_report(at));
+                if owes_report || self.sets_ack_path(core, at) {
                     self.ack_path = at;
                     self.ack_pair = (origin.destination, origin.source);
                 }
@@ -300,6 +301,15 @@ impl Open {
                 let end = self.handle_reconfig(core, now, origin, reconfig);
                 self.inbound.take_abandoned(&mut core.forgotten);
                 Step::of(end)
+            }
+            Chunk::NetworkControl(control) => {
+                let at = core.find(origin.destination, origin.source);
+                self.handle_network_control(core, at, control);
+                Step::Next
+            }
+            Chunk::Unknown(unknown) if unknown.kind == kind::NETWORK_CONTROL => {
+                self.ignore_network_control(core);
+                Step::Next
             }
             // Chunks of an extension that was not negotiated are treated as unknown.
             Chunk::Unknown(_)

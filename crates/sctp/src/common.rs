@@ -43,6 +43,8 @@ pub(super) struct Core {
     /// The scheduler sends all data on every path, and the path of the SACK that is being processed.
     pub sends_copies: bool,
     pub sack_path: Option<usize>,
+    /// The scheduler may leave usable paths without data.
+    pub scheduler_selects: bool,
     /// Start-up phase; buffer splitting and chunk rescheduling may be off until it ends.
     pub start_up: StartUp,
     /// Source of tags, initial TSNs, nonces and jitter.
@@ -100,6 +102,7 @@ impl Core {
             scheduler: (config.scheduler.build)(),
             sends_copies: config.sends_copies(),
             sack_path: None,
+            scheduler_selects: config.scheduler.name == "nca",
             start_up: StartUp::new(config.mechanisms_in_start_up),
             secrets,
             udp: config.encapsulation,
@@ -277,6 +280,17 @@ impl Core {
         let mut path = Path::new(id, &self.setup(local, remote));
         self.announce(&mut path);
         self.paths.push(path);
+        if let Some(information) = self.config.information_of(local, remote) {
+            self.scheduler.on_information(id, Some(information));
+        }
+    }
+
+    /// Passes the characteristics of all paths from the scenario to the scheduler.
+    pub fn inform_scheduler(&mut self) {
+        for path in &self.paths {
+            let information = self.config.information_of(path.local.ip(), path.remote.ip());
+            self.scheduler.on_information(path.id, information);
+        }
     }
 
     pub fn setup(&self, local: IpAddr, remote: IpAddr) -> Setup {

@@ -103,6 +103,12 @@ pub(super) struct Totals {
     /// Stream reconfigurations requested from the peer, and those that it performed.
     pub reconfigurations_asked: u64,
     pub reconfigurations_performed: u64,
+    pub network_requests_sent: u64,
+    pub network_requests_received: u64,
+    pub network_reports_sent: u64,
+    pub network_reports_received: u64,
+    /// Network control chunks with an invalid content, of another association, or from an unknown address.
+    pub network_controls_ignored: u64,
 }
 
 impl Totals {
@@ -134,6 +140,11 @@ impl Totals {
             ("forward_tsns_received", self.forward_tsns_received),
             ("reconfigurations_asked", self.reconfigurations_asked),
             ("reconfigurations_performed", self.reconfigurations_performed),
+            ("network_requests_sent", self.network_requests_sent),
+            ("network_requests_received", self.network_requests_received),
+            ("network_reports_sent", self.network_reports_sent),
+            ("network_reports_received", self.network_reports_received),
+            ("network_controls_ignored", self.network_controls_ignored),
         ]
     }
 }

@@ -371,6 +371,8 @@ impl Endpoint for Association {
             report.receive_buffer += open.inbound.held();
             report.peer_window = open.outbound.advertised;
             report.extra.extend(open.inbound.losses());
+            let reports = open.control.iter().flat_map(|control| control.reports());
+            report.network = reports.map(|(path, records)| (path, records.clone())).collect();
         }
         report
     }

@@ -330,7 +330,7 @@ impl Association {
         self.core.auth_len = auth.as_ref().map_or(0, Authentication::overhead);
         self.core.reset_paths();
         let primary = self.core.primary;
-        self.state = State::Open(Box::new(Open::new(&self.core, own, peer, auth)));
+        self.state = State::Open(Box::new(Open::new(&mut self.core, own, peer, auth)));
         self.core.confirm(now, primary);
         for at in 0..self.core.paths.len() {
             match self.core.paths[at].reachability {

@@ -113,6 +113,7 @@ mod limited;
 mod limits;
 mod listener;
 mod network;
+mod network_control;
 mod open;
 mod origin;
 mod outbound;

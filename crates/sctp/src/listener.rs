@@ -10,9 +10,11 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_endpoint::ends::{Address, Ends};
 use anabranch_endpoint::secrets::Secrets;
+use anabranch_multipath::scheduler::KnownPath;
 use anabranch_wire::sctp::Chunk;
 use anabranch_wire::{Content, Packet};
 use core::net::IpAddr;
+use std::sync::Arc;
 
 /// A listening port. It stores no state for an INIT. The cookie that the peer returns contains all that the association
 /// needs (RFC 9260 §5.1.3), so that a flood of INITs uses no memory.
@@ -50,6 +52,11 @@ impl Listener {
     pub fn set_addresses(&mut self, local: Vec<Address>) {
         self.core.local.clone_from(&local);
         self.ends.local = local;
+    }
+
+    /// Replaces the characteristics of paths that schedulers may use.
+    pub fn set_known_paths(&mut self, known: &Arc<[KnownPath]>) {
+        self.core.config.known_paths = known.clone();
     }
 
     /// An address of either host is replaced by another on the same interface, which has the same routes.

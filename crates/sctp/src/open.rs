@@ -6,6 +6,7 @@ use super::common::Core;
 use super::cookie::{Extensions, Peer};
 use super::echo::Echo;
 use super::inbound::{AckPolicy, Inbound};
+use super::network_control::Control;
 use super::outbound::Outbound;
 use super::phase::Phase;
 use super::stream_changes::StreamChanges;
@@ -31,6 +32,8 @@ pub(super) struct Open {
     pub echoes: Vec<Echo>,
     pub asconf: AddressChanges,
     pub reconfig: StreamChanges,
+    /// Network control, if it is enabled.
+    pub control: Option<Box<Control>>,
     /// Destination path of the next SACK: the path that received the last data, or the fastest of those with
     /// unacknowledged data.
     pub ack_path: usize,
@@ -40,7 +43,7 @@ pub(super) struct Open {
 
 impl Open {
     pub fn new(
-        core: &Core,
+        core: &mut Core,
         (local_tag, local_tsn): (u32, u32),
         peer: &Peer,
         auth: Option<Authentication>,
@@ -55,6 +58,10 @@ impl Open {
             i_data: peer.extensions.i_data,
         };
         let mtu = core.local.iter().map(|own| own.mtu).min().unwrap_or(0);
+        let control = core.config.network_control.map(|interval| {
+            let association = core.secrets.next_u64() as u32;
+            Box::new(Control::new(association, interval))
+        });
         let expected = core.unwrapped + u64::from(peer.tsn);
         Self {
             local_tag,
@@ -73,6 +80,7 @@ impl Open {
             echoes: Vec::new(),
             asconf: AddressChanges::new(Serial(local_tsn), Serial(peer.tsn)),
             reconfig: StreamChanges::new(Serial(local_tsn), Serial(peer.tsn)),
+            control,
             ack_path: core.primary,
             ack_pair: (core.paths[core.primary].local.ip(), core.paths[core.primary].remote.ip()),
         }

@@ -10,7 +10,7 @@ use super::gaps::Change;
 use super::inbound::following;
 use super::limits::{Forwarding, Limits};
 use super::outstanding::{Chunk, Outstanding};
-use super::path::{Flight, Repeat};
+use super::path::{Flight, Path, Repeat};
 use super::silence::Silence;
 use super::streams::{self, Piece, SendQueue};
 use super::totals::{ChunkState, RetransmissionReason};
@@ -131,6 +131,11 @@ impl Outbound {
         self.fragment = core.paths.iter().map(|p| p.mss).min().unwrap_or(1) & !3;
     }
 
+    /// Limits the next fragment to a packet's remaining room, until [`paths_changed`](Self::paths_changed).
+    pub fn limit_fragment(&mut self, room: u32) {
+        self.fragment = self.fragment.min(room.saturating_sub(self.header())) & !3;
+    }
+
     /// Bytes of the send buffer in use.
     pub fn used(&self) -> u64 {
         self.queue.bytes() + self.sent.totals().buffered()
@@ -236,7 +241,11 @@ impl Outbound {
         let outstanding = self.in_flight().min(self.advertised);
         let total = Occupancy { outstanding, buffered: self.sent.totals().buffered() };
         // A suspected path keeps its share, because it may recover soon.
-        let paths = core.paths.iter().map(|path| u32::from(path.active())).sum();
+        let mut paths = core.paths.iter().map(|path| u32::from(path.active())).sum();
+        if core.scheduler_selects {
+            let left_out = |path: &&Path| path.active() && core.scheduler.leaves_out(path.id);
+            paths -= core.paths.iter().filter(left_out).count() as u32;
+        }
         Shared { paths, total, send_buffer: core.config.send_buffer, peer_window: self.window() }
     }
 

@@ -6,7 +6,7 @@ use super::outbound::Probe;
 use super::path::Heartbeat;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::Reason;
-use anabranch_wire::sctp::{Cause, Chunk, Chunks};
+use anabranch_wire::sctp::{Cause, Chunk, Chunks, NetworkControl};
 use anabranch_wire::{Ecn, Packet};
 
 impl Open {
@@ -86,15 +86,27 @@ impl Open {
     fn data_packet(&mut self, core: &mut Core, (at, now): (usize, Time), again: bool) -> Option<Packet> {
         let mut chunks = Chunks::new();
         let mut room = core.paths[at].room;
+        let request = if again { None } else { self.take_request(core, (at, now)) };
+        if request.is_some() {
+            room -= NetworkControl::LEN;
+        }
         if self.inbound.pending() && at == self.ack_path {
             chunks = self.acknowledgement(core, room);
             room = room.saturating_sub(chunks.iter().map(Chunk::wire_len).sum());
+        }
+        let is_request = request.is_some();
+        if let Some(request) = request {
+            chunks.list().insert(0, request);
+            self.outbound.limit_fragment(room);
         }
         let before = chunks.len();
         if again {
             self.outbound.refill(core, (at, now), room, &mut chunks);
         } else {
             self.outbound.fill(core, (at, now), room, &mut chunks);
+        }
+        if is_request {
+            self.outbound.paths_changed(core);
         }
         let carried = chunks.len();
         if carried == 0 {
@@ -126,6 +138,9 @@ impl Open {
     /// A SACK, and before it the ECNEs, which must precede it because the peer needs the chunks on its scoreboard.
     fn acknowledgement(&mut self, core: &mut Core, room: u32) -> Chunks {
         let mut chunks = Chunks::new();
+        if self.control.is_some() {
+            self.push_report(core, &mut chunks);
+        }
         for echo in self.echo_chunks() {
             chunks.push(echo);
         }

@@ -9,8 +9,11 @@ use super::unroutable;
 use super::words::{schedulers, words};
 use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::{self, Couple};
+use anabranch_multipath::scheduler::information::find;
+use anabranch_multipath::scheduler::{KnownPath, PathInformation};
 use anabranch_multipath::{path_manager, scheduler};
 use core::net::IpAddr;
+use std::sync::Arc;
 
 settings! {
     /// Settings of one end of a Multipath TCP connection. The default is a full mesh of subflows with LIA
@@ -109,12 +112,19 @@ settings! {
             )
             .part(Part::Multipath)
             .unless_default();
+        /// Characteristics of paths; empty if they are unknown.
+        known_paths: Arc<[KnownPath]> = Arc::default();
         /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
         unroutable: Vec<(IpAddr, IpAddr)> = Vec::new();
     }
 }
 
 impl Config {
+    /// The characteristics of a path for the scheduler, if they are known.
+    pub fn information_of(&self, local: IpAddr, remote: IpAddr) -> Option<PathInformation> {
+        find(&self.known_paths, local, remote)
+    }
+
     /// An address of either host is replaced by another on the same interface, which has the same routes.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         unroutable::renumber(&mut self.unroutable, old, new);

@@ -29,6 +29,27 @@ impl Words for Recovery {
     ];
 }
 
+/// The source of the paths' characteristics for the scheduler `nca`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Information {
+    /// The scenario.
+    #[default]
+    Scenario,
+    /// The records of routers that network control returns.
+    Chunk,
+}
+
+impl Words for Information {
+    const WORDS: &'static [Named<Self>] = &[
+        named(
+            "scenario",
+            "the links of the scenario, from the start and after each event",
+            Information::Scenario,
+        ),
+        named("chunk", "the records of routers, after each report of `network_control`", Information::Chunk),
+    ];
+}
+
 /// The subflow whose window penalisation halves when a subflow has blocked a full buffer (Raiciu2012 §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Penalisation {

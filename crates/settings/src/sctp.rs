@@ -3,7 +3,8 @@
 
 use super::key::{Key, Part, Takes};
 pub use super::policy::{
-    ImmediateSack, RetransmissionPath, SackPath, SctpPaths as Paths, StreamPaths, StreamScheduler,
+    ImmediateSack, Information, RetransmissionPath, SackPath, SctpPaths as Paths, StreamPaths,
+    StreamScheduler,
 };
 use super::protocols::Protocols;
 use super::row::settings;
@@ -19,8 +20,11 @@ use anabranch_multipath::buffer::{Rescheduling, Sides, Splitting, SplittingOn};
 use anabranch_multipath::congestion::{Choice, Rules};
 use anabranch_multipath::rtt::RtoBounds;
 use anabranch_multipath::scheduler;
+use anabranch_multipath::scheduler::information::find;
+use anabranch_multipath::scheduler::{KnownPath, PathInformation};
 use anabranch_wire::sctp::encapsulation::Ports;
 use core::net::IpAddr;
+use std::sync::Arc;
 
 settings! {
     /// The settings of one end of an association: plain data, without addresses and without secrets. The
@@ -298,6 +302,20 @@ settings! {
         /// §7.2.1, where it should be 1, and of RFC 3465 §2.2); `None` for as many as it acknowledges.
         abc_limit: Option<u32> = Some(1)
             => ABC_LIMIT;
+        /// Interval of the requests of each path to the routers on its way (Becke2014 §8.1.2); `None` for no
+        /// requests, and none of the peer's is answered.
+        network_control: Option<Duration> = None
+            => Key::new(
+                "network_control",
+                Takes::Either(&[Takes::Flag, Takes::Time { zero: false }]),
+                "Experimental: with its first data, and then once per interval, each path requests a separate way \
+                 from the routers that have `network_control` in `[[router]]`, and gets their records back (Becke2014 \
+                 §8.1.2). `true` is 1 s.",
+            )
+            .on(|| Value::Time(Duration::from_secs(1)))
+            .only(Protocols::CMT_SCTP)
+            .part(Part::Multipath)
+            .unless_default();
         /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets (RFC 9260 §7.2.3: 4).
         ssthresh_floor: u32 = Rules::Sctp.floor()
             => SSTHRESH_FLOOR;
@@ -323,6 +341,19 @@ settings! {
         /// without a checksum are accepted, and are sent to a peer that announces the same method. `None` if
         /// the lower layer detects no damage.
         error_detection: Option<u32> = None;
+        /// Source of the characteristics of paths for the scheduler `nca`.
+        information: Information = Information::Scenario
+            => Key::new(
+                "information",
+                Takes::OneOf(words::<Information>),
+                "Experimental: for the scheduler `nca`, the source of the paths' rates, delays and losses; that of mptcp \
+                 is the scenario. `\"chunk\"` needs `network_control`.",
+            )
+            .only(Protocols::CMT_SCTP)
+            .part(Part::Multipath)
+            .unless_default();
+        /// Characteristics of paths; empty if they are unknown.
+        known_paths: Arc<[KnownPath]> = Arc::default();
         /// Pairs of a local and a remote address that no route connects: no packet goes to one of these.
         unroutable: Vec<(IpAddr, IpAddr)> = Vec::new();
     }
@@ -343,6 +374,12 @@ impl Config {
     pub fn cmt() -> Self {
         let congestion = Choice::find("lia").expect("it is in the table");
         Self { congestion, ..Self::default().with_cmt() }
+    }
+
+    /// The characteristics of a path for the scheduler, if they come from the scenario and are known.
+    pub fn information_of(&self, local: IpAddr, remote: IpAddr) -> Option<PathInformation> {
+        let known = (self.information == Information::Scenario).then_some(&*self.known_paths)?;
+        find(known, local, remote)
     }
 
     /// An address of either host is replaced by another on the same interface, which has the same routes.

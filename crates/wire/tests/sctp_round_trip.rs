@@ -103,6 +103,11 @@ proptest! {
     }
 
     #[test]
+    fn network_control_round_trips(control in strategies::network_control()) {
+        round_trips(&packet_with(Chunk::NetworkControl(Box::new(control))))?;
+    }
+
+    #[test]
     fn unknown_chunks_round_trip(unknown in strategies::unknown_chunk()) {
         round_trips(&packet_with(Chunk::Unknown(unknown)))?;
     }

@@ -78,3 +78,18 @@ fn fuzz_bodies_survive_mutated_packets() {
     );
     assert!(parsed[0] > ROUNDS / 4 && parsed[1] > ROUNDS / 20 && parsed[2] > ROUNDS / 20, "{parsed:?}");
 }
+
+#[test]
+fn network_control_survives_mutations() {
+    const ROUNDS: usize = 20_000;
+    let mut rng = Rng(2);
+    let mut parsed = 0;
+    for round in 0..ROUNDS {
+        // The chunk from its flags on: length 184, path 0 of 2.
+        let mut bytes = vec![0; 183];
+        (bytes[2], bytes[8], bytes[9]) = (184, 2, (round % 10) as u8);
+        mutate(&mut bytes, &mut rng);
+        parsed += usize::from(fuzz_bodies::network_control(&bytes));
+    }
+    assert!(parsed > ROUNDS / 10, "{parsed}");
+}

@@ -94,6 +94,18 @@ class WantedPathResult(TypedDict):
     reason: str | None
 
 
+class RouterRecord(TypedDict):
+    """A part of a result."""
+
+    router: str
+    rate_bps: float
+    free_rate_bps: float
+    delay_s: float
+    loss: float
+    queue_packets: int
+    shared: bool
+
+
 class PathResult(TypedDict):
     """A part of a result."""
 
@@ -132,6 +144,7 @@ class PathResult(TypedDict):
     bottleneck: NotRequired[int]
     bottleneck_share: NotRequired[float]
     coupled_share: NotRequired[float]
+    network_control: NotRequired[list[RouterRecord]]
     kernel: NotRequired[dict[str, int]]
     head_of_line_s: NotRequired[float]
     limited_s: NotRequired[dict[str, float | None]]

@@ -72,6 +72,8 @@ class Kernel:
         ends = stacks(flow, "kernel")
         if "user" in ends and "through" in flow:
             return "a flow through a proxy needs the kernel's stack at both ends; remove stack"
+        if "user" in ends and flow.get("scheduler") == "nca":
+            return "scheduler nca gets no information in the kernel's world; choose another, or use --world sim"
         return self._kernel_problem(flow) if "kernel" in ends else None
 
     def _kernel_problem(self, flow: Mapping[str, Any]) -> str | None:

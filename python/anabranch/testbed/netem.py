@@ -94,16 +94,9 @@ def check(layout: Mapping[str, Any]) -> None:
         raise InputError(f"{problem}; use --links emulator")
 
 
-def _middleboxes(scenario: Mapping[str, Any]) -> Iterator[str]:
-    for box in scenario.get("middlebox", ()):
-        yield f'node "{box["node"]}" is a middlebox, and routers of netem only forward'
-
-
 def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
     scenario = layout["scenario"]
-    if layout["has_alternatives"]:
-        yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
-    yield from _middleboxes(scenario)
+    yield from _router_problems(layout)
     if scenario["ip"] != "v4" or any(link.get("ip", "v4") != "v4" for link in scenario["link"]):
         yield "links of netem carry IPv4 only"
     if any("addresses" in link for link in scenario["link"]):
@@ -119,6 +112,15 @@ def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
             yield f"the event at {event['at']}: events at links of netem can only set the state, in both directions"
         elif not hosts & set(ends[event["link"]]):
             yield f"the event at {event['at']}: only links at hosts can change their state"
+
+
+def _router_problems(layout: Mapping[str, Any]) -> Iterator[str]:
+    if layout["has_alternatives"]:
+        yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
+    if any(router.get("network_control") for router in layout["scenario"].get("router", ())):
+        yield "routers of netem answer no requests; set network_control = false in [[router]]"
+    for box in layout["scenario"].get("middlebox", ()):
+        yield f'node "{box["node"]}" is a middlebox, and routers of netem only forward'
 
 
 def _misfits(model: Mapping[str, Any]) -> Iterator[str]:

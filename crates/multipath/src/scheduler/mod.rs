@@ -5,9 +5,11 @@ mod blest;
 mod consn;
 mod ecf;
 mod entry;
+pub mod information;
 mod linux;
 mod linux_ahead;
 mod lowest_rtt;
+mod nca;
 mod otias;
 mod pair;
 mod redundant;
@@ -20,6 +22,7 @@ mod tests;
 mod weighted;
 
 pub use entry::{Build, Entry};
+pub use information::{KnownPath, LinkInformation, PathInformation};
 pub use registry::{SCHEDULERS, all, find, register};
 pub use weighted::Credits;
 
@@ -155,6 +158,21 @@ pub trait Scheduler: Debug + Send {
         let _ = (now, path, range);
     }
     /// Records that the receive window or the send buffer is full although paths have room.
+    /// The characteristics of a path, or that they are unknown.
+    fn on_information(&mut self, path: PathId, information: Option<PathInformation>) {
+        let _ = (path, information);
+    }
+    /// Whether the scheduler gives no data to a usable path at present. The path then needs no share of a buffer.
+    fn leaves_out(&self, path: PathId) -> bool {
+        let _ = path;
+        false
+    }
+    /// Whether the paths in use were chosen so that their data fits the receive buffer. A path that holds up data is then not
+    /// penalised.
+    fn fits_buffer(&self) -> bool {
+        false
+    }
+    /// Reports that the receive window or the send buffer is full although paths have room.
     fn on_blocked(&mut self) {}
 }
 

@@ -17,6 +17,7 @@ pub static SCHEDULERS: &[Entry] = &[
     super::otias::ENTRY,
     super::consn::ENTRY,
     super::consn::ASCENDING_ENTRY,
+    super::nca::ENTRY,
     super::strict_lowest_rtt::ENTRY,
     super::strict_round_robin::ENTRY,
 ];

@@ -12,6 +12,7 @@ mod drive;
 mod lateness;
 mod middleboxes;
 mod network;
+mod network_control;
 mod packet;
 mod segments;
 mod stack_port;

@@ -3,11 +3,15 @@
 
 use super::capture::Tap;
 use super::middleboxes::{Arrival, Hop, Middleboxes, Translations};
+use super::network_control::ControlRouters;
 use super::packet::RawPacket;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
+use anabranch_middlebox::network_control::Way;
 use anabranch_netem::network::BuildError;
-use anabranch_netem::{DropCause, FlowHash, Interface, InterfaceAddress, IpVersion, Link, Network, Totals};
+use anabranch_netem::{
+    DropCause, FlowHash, Frame, Interface, InterfaceAddress, IpVersion, Link, Network, Totals,
+};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::model::{Directions, Event, LinkEvent, Subject};
 use anabranch_scenario::result::{LinkResult, Measured, MiddleboxResult};
@@ -70,6 +74,8 @@ pub struct EmulatedNetwork {
     stored: BTreeMap<Vec<Interface>, u32>,
     /// Whether routers choose among several ways by the hash of a packet's flow.
     routes_by_flow: bool,
+    /// Routers that choose the ways of paths.
+    routers: Option<ControlRouters>,
     /// Concatenated routes, each followed by [`DELIVERY`].
     hops: Vec<u32>,
     events: Vec<Event>,
@@ -95,6 +101,7 @@ impl EmulatedNetwork {
         let mut network = scenario.real_network()?;
         network.set_seed(seed);
         let routes_by_flow = network.has_alternatives();
+        let routers = ControlRouters::of(scenario, &network);
         let mut directions = Vec::with_capacity(2 * scenario.links.len());
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
@@ -118,6 +125,7 @@ impl EmulatedNetwork {
             routes_from_nodes: BTreeMap::new(),
             stored: BTreeMap::new(),
             routes_by_flow,
+            routers,
             hops: Vec::new(),
             events: scenario.events.clone(),
             next_event: 0,
@@ -329,6 +337,7 @@ impl EmulatedNetwork {
             deliver(Arrived { at: now, to, packet });
         } else {
             let next = packet.next;
+            let (next, packet) = self.pass_to_router(now, next, packet);
             self.offer(now, next, packet);
         }
     }
@@ -375,6 +384,39 @@ impl EmulatedNetwork {
         if let Some(due) = self.middleboxes.as_mut().and_then(|middleboxes| middleboxes.schedule(index)) {
             self.queue.push(Reverse((due, component)));
         }
+    }
+
+    /// Passes a packet to the router at which it has arrived, if that has network control. Returns the index of its next hop.
+    fn pass_to_router(&mut self, now: Time, next: u32, mut packet: RawPacket) -> (u32, RawPacket) {
+        let current = Interface(self.hops[next as usize]);
+        let node = self.network.owner(current);
+        let Some(router) = self.routers.as_mut().and_then(|routers| routers.at(node)) else {
+            return (next, packet);
+        };
+        let to = InterfaceAddress::with_generation(packet.destination()).map(|(address, _)| address);
+        let flow = packet.flow_key();
+        let chosen = match (flow, to, packet.request()) {
+            (Some(flow), Some(to), Some(mut request)) => {
+                let directions = &mut self.directions;
+                let way = |by: Interface| Way::of(by, &mut directions[by.index()].link, now);
+                let ways: Vec<_> = self.network.all_ways(node, to).into_iter().map(way).collect();
+                (!ways.is_empty()).then(|| {
+                    let by = router.choose(now, flow, &mut request, &ways);
+                    packet.replace_request(request);
+                    by
+                })
+            }
+            (Some(flow), ..) => router.way_of(now, &flow),
+            _ => None,
+        };
+        let other = chosen.filter(|&by| by != current).zip(to);
+        let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
+        let start = other.and_then(|(by, to)| self.route((by, to), hash)).unwrap_or(next);
+        let by = Interface(self.hops[start as usize]);
+        if let Some(router) = self.routers.as_mut().and_then(|routers| routers.at(node)) {
+            router.forwarded(now, by, packet.wire_len());
+        }
+        (start, packet)
     }
 
     /// Offers a packet to the direction at this index of its route.

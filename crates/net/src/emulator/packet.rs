@@ -1,9 +1,11 @@
 //! A packet in the emulator: bytes, of which it reads the IP header and, for some queues, the ports.
 
+use anabranch_middlebox::FlowKey;
 use anabranch_netem::{FlowHash, Frame};
 use anabranch_wire::ip::protocol;
+use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::{Checksum, Ecn, sctp};
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Length of an IPv4 header without options, bytes.
 const IPV4_LEN: usize = 20;
@@ -133,6 +135,28 @@ impl RawPacket {
     fn own_route_hash(&self) -> FlowHash {
         let ports = self.ports().map(|ports| [(ports >> 16) as u16, ports as u16]);
         FlowHash::new([self.source(), self.destination()], self.protocol(), ports)
+    }
+
+    /// The connection of the packet; `None` for fragments and transports without ports.
+    pub(super) fn flow_key(&self) -> Option<FlowKey> {
+        let ports = self.ports()?;
+        Some(FlowKey {
+            protocol: self.protocol(),
+            source: SocketAddr::new(self.source(), (ports >> 16) as u16),
+            destination: SocketAddr::new(self.destination(), ports as u16),
+        })
+    }
+
+    /// The request of network control at its start, if there is a valid one.
+    pub(super) fn request(&self) -> Option<NetworkControl> {
+        let is_whole_sctp = self.protocol() == protocol::SCTP && !self.is_fragment();
+        self.bytes.get(self.header_len()..).filter(|_| is_whole_sctp).and_then(NetworkControl::requested_in)
+    }
+
+    /// Replaces the request at its start.
+    pub(super) fn replace_request(&mut self, request: NetworkControl) {
+        let transport = self.header_len();
+        request.replace_in(&mut self.bytes[transport..]);
     }
 
     /// Whether it is an ICMP error (RFC 1122 §3.2.2, RFC 4443 §2.1).

@@ -79,6 +79,15 @@ impl Network {
 
     /// The interfaces by which a forwarding node may send packets to an address.
     fn ways(&mut self, node: usize, to: InterfaceAddress) -> Vec<Interface> {
+        let mut ways = self.all_ways(node, to);
+        if !self.is_balancing(node) {
+            ways.truncate(1);
+        }
+        ways
+    }
+
+    /// Like the ways of a router that chooses among equally short paths, for one that does not, too.
+    pub fn all_ways(&mut self, node: usize, to: InterfaceAddress) -> Vec<Interface> {
         let router = self.routers.get(&(node as u32));
         let carries = |interface: &Interface| self.attached.carries(*interface, to.version);
         if let Some(way) = router.and_then(|router| router.routes.get(&to.link()).copied()).filter(carries) {
@@ -96,9 +105,6 @@ impl Network {
             let shortest =
                 self.routing.next_hops(&self.nodes, &self.owners, (node, (to.version, targets)), carries);
             ways = shortest.to_vec();
-        }
-        if !self.is_balancing(node) {
-            ways.truncate(1);
         }
         ways
     }

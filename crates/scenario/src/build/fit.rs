@@ -6,6 +6,7 @@ use super::seconds;
 use crate::error::{Fault, Origin, quoted};
 use crate::model::{Flow, IpVersion, IpVersions, Link, LinkModel, MessageSize, Protocol, Scope, Workload};
 use anabranch_multipath::rtt::RtoBounds;
+use anabranch_settings::policy::Information;
 use anabranch_settings::sctp;
 
 /// Checks all flows.
@@ -13,6 +14,7 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
     for placed in flows {
         packets(links, placed)?;
         timeouts(placed)?;
+        information(placed)?;
         if let Protocol::Sctp(config) = &placed.flow.protocol {
             association(placed, config)?;
         }
@@ -108,6 +110,20 @@ fn timeouts(placed: &Placed) -> Result<(), Fault> {
         seconds(max)
     );
     Err(Fault::new(placed.origin_of(key), message))
+}
+
+/// Records of routers come from network control.
+fn information(placed: &Placed) -> Result<(), Fault> {
+    let Protocol::Sctp(config) = &placed.flow.protocol else { return Ok(()) };
+    if config.information == Information::Scenario || config.network_control.is_some() {
+        return Ok(());
+    }
+    let message = format!(
+        "information of flow {} is \"chunk\", which needs network_control; set network_control = \"1 s\", or write \
+         \"scenario\"",
+        quoted(&placed.flow.name)
+    );
+    Err(Fault::new(placed.origin_of("information"), message))
 }
 
 /// RFC 9260 §6: the smallest initial window of an association.

@@ -46,7 +46,8 @@ pub(super) fn routers(
             routes.push(route);
         }
         let ecmp = values.find("ecmp").map(|entry| entry.value.flag());
-        Ok(Router { name, ecmp, default_route: default_route.transpose()?, routes })
+        let network_control = values.get("network_control").value.flag();
+        Ok(Router { name, ecmp, default_route: default_route.transpose()?, routes, network_control })
     };
     elements.iter().enumerate().map(router).collect()
 }

@@ -417,6 +417,10 @@ part! {
         /// the first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         coupled_share: Option<f64>,
+        /// Experimental: the records of routers in the last report that network control returned for this path, in their order
+        /// on the way.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        network_control: Vec<RouterRecord>,
         /// The last state of its subflow or connection that the sender's kernel returned, by the names of `struct tcp_info`
         /// (`linux/tcp.h`): times in microseconds, windows in segments, rates in bytes a second. Absent in a simulation.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -434,6 +438,26 @@ part! {
         /// time, by the cause that limited the path: an estimate of a remedy's gain, which exceeds it where the window is larger than the path needs. Null and empty as `limited_s`.
         #[serde(default)]
         missed_bytes: BTreeMap<String, Option<u64>>,
+    }
+}
+
+part! {
+    /// Experimental: the record of a router with network control about the way of a path.
+    RouterRecord {
+        /// Name of the router.
+        router: String,
+        /// Rate of its link for the path, bit/s.
+        rate_bps: f64,
+        /// The part of this rate that was neither in use nor wanted by other paths, bit/s.
+        free_rate_bps: f64,
+        /// One-way delay of the link, seconds.
+        delay_s: f64,
+        /// Share of packets that the link had lost.
+        loss: f64,
+        /// Packets that waited.
+        queue_packets: u64,
+        /// Whether the link carried another path of the association, or exceeded a bound.
+        shared: bool,
     }
 }
 
@@ -520,6 +544,7 @@ pub fn parts() -> Vec<(&'static str, &'static [Field])> {
         ("StreamResult", StreamResult::FIELDS),
         ("PathResult", PathResult::FIELDS),
         ("WantedPathResult", WantedPathResult::FIELDS),
+        ("RouterRecord", RouterRecord::FIELDS),
         ("LinkResult", LinkResult::FIELDS),
         ("MiddleboxResult", MiddleboxResult::FIELDS),
         ("HostResult", HostResult::FIELDS),

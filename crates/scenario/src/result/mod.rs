@@ -11,7 +11,8 @@ mod table;
 
 pub use document::{
     DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult,
-    MeanMax, MiddleboxResult, PathResult, Quantiles, RunResult, StreamResult, WantedPathResult, jain, parts,
+    MeanMax, MiddleboxResult, PathResult, Quantiles, RouterRecord, RunResult, StreamResult, WantedPathResult,
+    jain, parts,
 };
 pub use limits::{Times, blocked};
 pub use links::Measured;

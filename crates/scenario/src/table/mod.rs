@@ -193,6 +193,15 @@ pub(super) static ROUTER: Section = Section {
             Default::Nothing("the shortest path"),
             "The router's link to all addresses without a route. Hosts at its own links are reached directly.",
         ),
+        Key::new(
+            "network_control",
+            Shape::Flag,
+            Default::Is("false"),
+            "Experimental: whether it answers requests of cmt-sctp flows with `network_control` (Becke2014 §8.1.2). Of \
+             its shortest ways to the destination it takes the one with the largest free rate that carries no other path \
+             of the association, and keeps it until 30 s after the last request. It adds a record about this way to the \
+             request. `ecmp = false` does not affect these choices.",
+        ),
     ]],
 };
 

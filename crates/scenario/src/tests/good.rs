@@ -10,7 +10,7 @@ use anabranch_multipath::congestion::{Couple, SlowStart};
 use anabranch_netem::loss::bernoulli::Bernoulli;
 use anabranch_netem::loss::none;
 use anabranch_netem::queue::{fifo, red};
-use anabranch_settings::policy::Recovery;
+use anabranch_settings::policy::{Information, Recovery};
 use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -458,11 +458,18 @@ const ROUTED: &str = "duration = \"1 s\"\n[link_defaults]\nrate = \"1 Mbit/s\"\n
 #[test]
 fn routers_are_parsed_and_round_trip() {
     let router = "[[router]]\nname = \"R1\"\necmp = false\nroutes = [[\"b\", \"x\"], [\"a\", \"a\"]]\n\
-                  [[router]]\nname = \"R2\"\ndefault_route = \"q\"\n";
+                  [[router]]\nname = \"R2\"\ndefault_route = \"q\"\nnetwork_control = true\n";
     let scenario = with(&format!("{ROUTED}{router}"), &[("ecmp", "false")]).unwrap();
     let routes = vec![Route { to: 1, by: 4 }, Route { to: 0, by: 0 }];
-    let first = Router { name: "R1".into(), ecmp: Some(false), default_route: None, routes };
-    let second = Router { name: "R2".into(), ecmp: None, default_route: Some(3), routes: Vec::new() };
+    let first =
+        Router { name: "R1".into(), ecmp: Some(false), default_route: None, routes, network_control: false };
+    let second = Router {
+        name: "R2".into(),
+        ecmp: None,
+        default_route: Some(3),
+        routes: Vec::new(),
+        network_control: true,
+    };
     assert_eq!((scenario.ecmp, scenario.routers.as_slice()), (false, [first, second].as_slice()));
     assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
     assert!(with(ROUTED, &[]).unwrap().ecmp, "routers choose by default");
@@ -486,6 +493,10 @@ fn wrong_routers_are_refused() {
         ),
         ("name = \"R3\"\ndefault_route = \"z\"", "default_route of router \"R3\": there is no link \"z\""),
         (
+            "name = \"R1\"\nnetwork_control = 1",
+            "network_control of [[router]] number 1 is the number 1; write true or false",
+        ),
+        (
             "name = \"R1\"\nroutes = [[\"p\", \"q\"]]",
             "routes of router \"R1\" lead to \"p\", where no host is; name a link of a host",
         ),
@@ -506,6 +517,65 @@ fn wrong_routers_are_refused() {
         assert!(error.line.is_some(), "{error}");
         let message = error.message;
         assert!(message.starts_with(expected), "{message}");
+    }
+}
+
+#[test]
+fn network_control_is_parsed_and_round_trips() {
+    let cmt = ROUTED.replace("\"tcp\"", "\"cmt-sctp\"");
+    let keys = "scheduler = \"nca\"\ninformation = \"chunk\"\nnetwork_control = \"200 ms\"\n";
+    let scenario = with(&format!("{cmt}{keys}"), &[]).unwrap();
+    let Protocol::Sctp(config) = &scenario.flows[0].protocol else { panic!("an association") };
+    assert_eq!(config.network_control, Some(Duration::from_millis(200)));
+    assert_eq!(config.information, Information::Chunk);
+    assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+    let of = |value: &str| {
+        let scenario = with(&format!("{cmt}network_control = {value}\n"), &[]).unwrap();
+        let Protocol::Sctp(config) = &scenario.flows[0].protocol else { panic!("an association") };
+        config.network_control
+    };
+    assert_eq!((of("true"), of("false")), (Some(Duration::from_secs(1)), None));
+    assert!(!to_toml(&with(&cmt, &[]).unwrap()).contains("network_control"));
+}
+
+#[test]
+fn wrong_network_control_is_refused() {
+    for (protocol, keys, expected) in [
+        (
+            "cmt-sctp",
+            "network_control = \"0 s\"",
+            "network_control of flow \"A-B\" is \"0 s\", but must be greater than 0; write for example \"20 ms\"",
+        ),
+        (
+            "mptcp",
+            "network_control = true",
+            "flow \"A-B\" is mptcp, which does not take \"network_control\"; only cmt-sctp flows do",
+        ),
+        (
+            "sctp",
+            "network_control = true",
+            "flow \"A-B\" is sctp, which does not take \"network_control\"; only cmt-sctp flows do",
+        ),
+        (
+            "mptcp",
+            "information = \"chunk\"",
+            "flow \"A-B\" is mptcp, which does not take \"information\"; only cmt-sctp flows do",
+        ),
+        (
+            "cmt-sctp",
+            "information = \"chunks\"",
+            "information of flow \"A-B\" is \"chunks\"; did you mean \"chunk\"?",
+        ),
+        (
+            "cmt-sctp",
+            "information = \"chunk\"",
+            "information of flow \"A-B\" is \"chunk\", which needs network_control; set network_control = \"1 s\", or write \"scenario\"",
+        ),
+    ] {
+        let text = ROUTED.replace("\"tcp\"", &format!("\"{protocol}\""));
+        let error = with(&format!("{text}{keys}\n"), &[]).unwrap_err();
+        assert!(error.line.is_some(), "{error}");
+        assert_eq!(error.message, expected);
     }
 }
 

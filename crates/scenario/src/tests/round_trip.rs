@@ -53,6 +53,7 @@ fn prepared(mut protocol: Protocol, key: &str) -> Protocol {
         "stream_priorities" => &[("stream_scheduler", "priority")],
         "stream_weights" => &[("stream_scheduler", "weighted-fair")],
         "renege" => &[("nr_sack", "false")],
+        "information" => &[("network_control", "1 s")],
         "rto_max" => &[("rto_initial", "10 ms"), ("rto_min", "10 ms")],
         _ => &[],
     };

@@ -13,6 +13,7 @@ mod lifecycle;
 mod listener;
 mod multipath;
 mod network;
+mod network_control;
 mod outage;
 mod pair;
 mod partial;

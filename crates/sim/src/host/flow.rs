@@ -13,11 +13,13 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::drive::Collected;
 use anabranch_endpoint::{Driver, Endpoint, Ends, Event, PathReport, Place, Placement, SchedulingDecision};
 use anabranch_host::{ConnectionId, ConnectionRef, Host, Output, Protocol};
+use anabranch_multipath::scheduler::KnownPath;
 use anabranch_netem::{Frame, Interface, IpVersion};
 use anabranch_scenario::model::FlowChange;
 use anabranch_wire::tcp::Flags;
 use anabranch_wire::{Body, Packet, Pattern};
 use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// Number of wake-ups of one end at the same time after which its timer is considered stuck.
 const MAX_WAKE_UPS: u32 = 100_000;
@@ -437,6 +439,13 @@ impl Flow {
             let (protocol, ends) = &mut **opening;
             protocol.renumber(old, new);
             ends.renumber(old, new);
+        }
+    }
+
+    /// Replaces the characteristics of paths, if the flow has not started.
+    pub fn set_known_paths(&mut self, known: &Arc<[KnownPath]>) {
+        if let Some(opening) = &mut self.opening {
+            opening.0.set_known_paths(known);
         }
     }
 

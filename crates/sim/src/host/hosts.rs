@@ -7,9 +7,11 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Address, Endpoint, Secrets};
 use anabranch_host::{ConnectionId, Host, Limits};
+use anabranch_multipath::scheduler::KnownPath;
 use anabranch_netem::Network;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An index in [`Hosts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,11 @@ impl Hosts {
         } else {
             host.remove_address(now, address);
         }
+    }
+
+    /// Passes the characteristics of paths to all hosts.
+    pub fn set_known_paths(&mut self, now: Time, known: &Arc<[KnownPath]>) {
+        self.hosts.iter_mut().for_each(|host| host.set_known_paths(now, known));
     }
 
     /// An address of a host is replaced by another on the same interface, of which no host has been notified yet.

@@ -1,6 +1,6 @@
 //! Builds the result document from the measurements.
 
-use super::{route::links_of, wanted};
+use super::{route::links_taken, wanted};
 use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
 use crate::host::{
@@ -11,12 +11,14 @@ use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Event, Protocol};
 use crate::scenario::result::{
     self, FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
-    StreamResult, Times,
+    RouterRecord, StreamResult, Times,
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
-use anabranch_netem::{Interface, Totals};
+use anabranch_multipath::PathId;
+use anabranch_netem::{Interface, Network, Totals};
 use anabranch_scenario::measure::TimeMeans;
+use anabranch_wire::sctp::network_control::Record;
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
@@ -153,7 +155,7 @@ impl Run<'_> {
         let mut results = Vec::new();
         for (at, path) in reports[source].paths.iter().enumerate() {
             let name = names.of(at, self.scenario, ends[at].map(|end| end.ip())).to_owned();
-            let links = links_of(self.scenario, (ends[at], protocol), datapath.network());
+            let links = links_taken(self.scenario, (ends[at], protocol), (self.now, datapath));
             let sent = sent_since(path, &baseline.reports[source]);
             let way = ReceiverPath::of(ends[at], &ends);
             let arrived = way.delivered_bytes(&arrived) - way.delivered_bytes(&arrived_before);
@@ -161,8 +163,9 @@ impl Run<'_> {
             let meter = flow.meters.paths.get(path.id.index()).copied().unwrap_or(PathMeter::new(self.now));
             let rates = [self.measured().rate(arrived), self.measured().rate(sent)];
             let [path_back_s, first_data_after_event_s] = self.first_data(flow, (&links, &way), datapath);
+            let network_control = router_records(&reports[source], path.id, datapath.network());
             let path = self.path(path, &meter, rates, (name, links));
-            results.push(PathResult { path_back_s, first_data_after_event_s, ..path });
+            results.push(PathResult { path_back_s, first_data_after_event_s, network_control, ..path });
         }
         results
     }
@@ -213,6 +216,7 @@ impl Run<'_> {
             bottleneck: path.grouping.map(|grouping| grouping.bottleneck),
             bottleneck_share: path.grouping.and_then(|grouping| grouping.bottleneck_share()),
             coupled_share: path.grouping.and_then(|grouping| grouping.shared_share()),
+            network_control: Vec::new(),
             kernel: BTreeMap::new(),
             head_of_line_s: None,
             limited_s: BTreeMap::new(),
@@ -328,6 +332,24 @@ impl ReceiverPath {
 fn sent_since(path: &PathReport, baseline: &Report) -> u64 {
     let before = baseline.paths.iter().find(|before| before.id == path.id);
     path.counters.bytes_sent - before.map_or(0, |before| before.counters.bytes_sent)
+}
+
+/// The records of routers in the last report about a path.
+fn router_records(report: &Report, path: PathId, network: &Network) -> Vec<RouterRecord> {
+    let found = report.network.iter().find(|(known, _)| *known == path);
+    let records = found.into_iter().flat_map(|(_, chunk)| &chunk.records);
+    // A router is numbered by its node.
+    let name = |router: u32| network.nodes().get(router as usize).map(|node| node.name.clone());
+    let record = |record: &Record| RouterRecord {
+        router: name(record.router).unwrap_or_else(|| record.router.to_string()),
+        rate_bps: 1e3 * f64::from(record.rate_kbit_per_s),
+        free_rate_bps: 1e3 * f64::from(record.free_kbit_per_s),
+        delay_s: f64::from(record.delay_100us) / 1e4,
+        loss: f64::from(record.loss_milli_percent) / 1e5,
+        queue_packets: record.queue_packets.into(),
+        shared: record.flags & Record::SHARED != 0,
+    };
+    records.map(record).collect()
 }
 
 /// Writes the times of each path since `before`, and returns their sum.

@@ -5,7 +5,7 @@
 use crate::engine::Datapath;
 use crate::host::{Flow, FlowEnvironment, Legs, Relays};
 use crate::report::collect::{self, ReceiverPath};
-use crate::report::route::links_of;
+use crate::report::route::links_taken;
 use crate::scenario::Scenario;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Endpoint, Limited, PathReport};
@@ -114,7 +114,8 @@ pub struct DirectionSample {
     pub marks: u64,
 }
 
-/// Names and links of the paths of a flow, from sample to sample: routes do not change.
+/// Names and links of the paths of a flow, from sample to sample: routes do not change, unless routers have network
+/// control.
 #[derive(Clone, Debug, Default)]
 pub struct KnownPaths {
     names: PathNames,
@@ -127,12 +128,14 @@ impl KnownPaths {
     /// The links of the path `at`; a path may change its addresses.
     fn links_of(
         &mut self,
-        (at, ends): (usize, [SocketAddr; 2]),
+        (at, ends, now): (usize, [SocketAddr; 2], Time),
         scenario: &Scenario,
         datapath: &mut Datapath,
     ) -> Vec<String> {
-        if self.links.get(at).is_none_or(|(known, _)| *known != ends) {
-            let links = links_of(scenario, (ends, &scenario.flows[self.flow].protocol), datapath.network());
+        let is_fixed = !datapath.has_network_control();
+        if self.links.get(at).is_none_or(|(known, _)| *known != ends || !is_fixed) {
+            let protocol = &scenario.flows[self.flow].protocol;
+            let links = links_taken(scenario, (ends, protocol), (now, datapath));
             self.links.truncate(at);
             self.links.push((ends, links));
         }
@@ -227,7 +230,7 @@ impl Sampler<'_> {
         let counters = path.counters;
         PathSample {
             name: known.names.of(at, self.scenario, ends.map(|end| end.ip())).to_owned(),
-            links: known.links_of((at, ends), self.scenario, datapath),
+            links: known.links_of((at, ends, self.now), self.scenario, datapath),
             usable: path.usable,
             backup: path.backup,
             cwnd_bytes: path.cwnd,

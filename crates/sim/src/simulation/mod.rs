@@ -145,6 +145,7 @@ impl Simulation {
             known_paths,
         };
         run.remove_addresses_of_down_links();
+        run.inform_schedulers(Time::ZERO);
         run.record(options)?;
         let warmup = Time::ZERO + run.scenario.warmup;
         if let Some(deliveries) = Deliveries::new(run.scenario.outage(), run.scenario.event_times(), warmup) {
@@ -300,6 +301,7 @@ impl Simulation {
             self.controls.event += 1;
             self.measure_after(now, &event);
             self.apply(now, &event.subject);
+            self.inform_schedulers(now);
             if self.trace_changes {
                 self.trace_sample(now)?;
             }

@@ -6,9 +6,12 @@ use crate::engine::datapath::EndId;
 use crate::host::{Awaited, RECEIVER, SENDER};
 use crate::scenario::model::{Directions, Event, FlowEvent, LinkEvent, Subject};
 use anabranch_base::time::Time;
-use anabranch_netem::Interface;
+use anabranch_multipath::scheduler::KnownPath;
+use anabranch_netem::{Interface, InterfaceAddress};
+use anabranch_scenario::characteristics;
 use anabranch_scenario::measure::{AFTER_EVENT, MAX_COUNTED_EVENTS};
 use core::net::IpAddr;
+use std::sync::Arc;
 
 impl Simulation {
     /// Applies an event of the scenario.
@@ -115,6 +118,48 @@ impl Simulation {
                 }
             }
         }
+    }
+
+    /// Passes the present characteristics of paths to the connections whose schedulers need them.
+    pub(super) fn inform_schedulers(&mut self, now: Time) {
+        let is_informed = self.flows_with_characteristics();
+        if !is_informed.contains(&true) {
+            return;
+        }
+        let links = self.scenario.links_after(self.controls.event);
+        let model = |hop: Interface| {
+            let link = &links[hop.link()];
+            if hop.end() == 0 { link.forward.clone() } else { link.reverse.clone() }
+        };
+        let network = self.world.datapath.network();
+        let pairs = characteristics::needed_pairs(&self.scenario, network);
+        let found = pairs.into_iter().filter_map(|pair| {
+            characteristics::of_path(network, pair, model).map(|information| (pair, information))
+        });
+        let found: Vec<_> = found.collect();
+        let known = found.into_iter().map(|([from, to], information)| KnownPath {
+            source: self.present_ip(from),
+            destination: self.present_ip(to),
+            information,
+        });
+        let known: Arc<[KnownPath]> = known.collect();
+        self.world.hosts.set_known_paths(now, &known);
+        self.flows.iter_mut().for_each(|flow| flow.set_known_paths(&known));
+        for (flow, _) in is_informed.iter().enumerate().filter(|(_, is)| **is && now > Time::ZERO) {
+            for side in [SENDER, RECEIVER] {
+                self.turn(now, flow, side);
+            }
+        }
+    }
+
+    fn present_ip(&self, address: InterfaceAddress) -> IpAddr {
+        self.scenario.address_of(address, self.world.datapath.generation(address.link()))
+    }
+
+    /// Whether the scheduler of each connection needs the characteristics of paths.
+    fn flows_with_characteristics(&self) -> Vec<bool> {
+        let proxied = self.scenario.proxied().map(|(_, flow)| flow);
+        self.scenario.flows.iter().chain(proxied).map(characteristics::are_needed).collect()
     }
 
     /// Notifies a host of an added or removed address, and processes the output of its flows.

@@ -24,6 +24,8 @@ mod meters;
 mod middleboxes;
 mod mptcp_bars;
 mod mptcp_pairs;
+mod nca;
+mod network_control;
 mod partial;
 mod ports;
 mod proxies;

@@ -226,6 +226,7 @@ impl Endpoint for Connection {
                 ("checksum_failures", self.tally.checksum_failures),
             ],
             fallback: self.is_fallback(),
+            network: Vec::new(),
         }
     }
 

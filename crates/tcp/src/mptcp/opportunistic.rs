@@ -124,6 +124,7 @@ impl Connection {
             state.cwnd as f64 / state.srtt.unwrap_or(Duration::MAX).as_secs_f64()
         };
         let blamed = match self.config.penalisation {
+            _ if self.scheduler.fits_buffer() => false,
             Penalisation::Never => false,
             Penalisation::Weaker => rate(holder) <= rate(other),
             Penalisation::Any => true,

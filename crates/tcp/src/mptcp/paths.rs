@@ -10,9 +10,11 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Address;
 use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_multipath::path_manager::{AddressId, Pair};
+use anabranch_multipath::scheduler::KnownPath;
 use anabranch_multipath::{MAX_PATHS, PathId};
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 /// A pair of addresses that has never been connected is tried again this long after an end or a host refused it.
 const RETRY: Duration = Duration::from_secs(30);
@@ -36,8 +38,23 @@ impl Connection {
         living < MAX_PATHS && u8::try_from(self.subflows.len()).is_ok()
     }
 
+    /// Replaces the characteristics of paths from the scenario.
+    pub fn set_known_paths(&mut self, known: &Arc<[KnownPath]>) {
+        self.config.known_paths = known.clone();
+        for (index, subflow) in self.subflows.iter().enumerate() {
+            let (local, remote) = (subflow.block.local().ip(), subflow.block.remote().ip());
+            let information = self.config.information_of(local, remote);
+            self.scheduler.on_information(PathId(index as u8), information);
+        }
+        self.disturb();
+    }
+
     pub(super) fn install(&mut self, now: Time, index: usize, mut subflow: Subflow) {
         subflow.make_room(&mut *self.congestion, self.receive.long);
+        let (local, remote) = (subflow.block.local().ip(), subflow.block.remote().ip());
+        if let Some(information) = self.config.information_of(local, remote) {
+            self.scheduler.on_information(PathId(index as u8), Some(information));
+        }
         if index == self.subflows.len() {
             self.subflows.push(subflow);
             return;

@@ -333,6 +333,7 @@ impl Endpoint for Connection {
             peer_window: self.block.peer_window(),
             extra: Vec::new(),
             fallback: false,
+            network: Vec::new(),
         }
     }
 

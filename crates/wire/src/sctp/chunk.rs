@@ -2,8 +2,8 @@
 
 use super::{
     Abort, Asconf, AsconfAck, Auth, CHUNK_HEADER_LEN, CongestionEcho, CongestionReduced, CookieEcho, Data,
-    Error, ForwardTsn, Heartbeat, IData, IForwardTsn, Init, NrSack, Pad, Reconfig, Sack, Shutdown,
-    ShutdownComplete, Unknown, kind, padded, tlv,
+    Error, ForwardTsn, Heartbeat, IData, IForwardTsn, Init, NetworkControl, NrSack, Pad, Reconfig, Sack,
+    Shutdown, ShutdownComplete, Unknown, kind, padded, tlv,
 };
 use crate::error::{Header, ParseError, Problem};
 use crate::payload::Payload;
@@ -54,6 +54,8 @@ pub enum Chunk {
     Reconfig(Reconfig),
     /// `PAD`, type 0x84 (RFC 4820 §3).
     Pad(Pad),
+    /// Network control, type 190: experimental. Boxed, to keep the others small.
+    NetworkControl(Box<NetworkControl>),
     /// `FORWARD TSN`, type 0xC0 (RFC 3758 §3.2).
     ForwardTsn(ForwardTsn),
     /// `ASCONF`, type 0xC1 (RFC 5061 §4.1.1). Boxed, to keep the others small.
@@ -92,6 +94,7 @@ impl Chunk {
             Self::AsconfAck(_) => kind::ASCONF_ACK,
             Self::Reconfig(_) => kind::RECONFIG,
             Self::Pad(_) => kind::PAD,
+            Self::NetworkControl(_) => kind::NETWORK_CONTROL,
             Self::ForwardTsn(_) => kind::FORWARD_TSN,
             Self::Asconf(_) => kind::ASCONF,
             Self::IForwardTsn(_) => kind::I_FORWARD_TSN,
@@ -125,6 +128,7 @@ impl Chunk {
             Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete(_) => CHUNK_HEADER_LEN,
             Self::Shutdown(_) | Self::CongestionReduced(_) => CHUNK_HEADER_LEN + 4,
             Self::CongestionEcho(echo) => echo.length(),
+            Self::NetworkControl(_) => NetworkControl::LEN,
             Self::ForwardTsn(forward) => forward.length(),
             Self::IForwardTsn(forward) => forward.length(),
             Self::Asconf(asconf) => asconf.length(),
@@ -200,6 +204,7 @@ impl Chunk {
             Self::Shutdown(shutdown) => shutdown.emit(out),
             Self::CongestionEcho(echo) => echo.emit(out),
             Self::CongestionReduced(reduced) => reduced.emit(out),
+            Self::NetworkControl(control) => control.emit(out),
             Self::ForwardTsn(forward) => forward.emit(out),
             Self::IForwardTsn(forward) => forward.emit(out),
             Self::Asconf(asconf) => asconf.emit(out),
@@ -219,6 +224,7 @@ impl Chunk {
             Self::NrSack(nr_sack) => nr_sack.sack.flags.0,
             Self::Abort(abort) => abort.reflected_tag as u8,
             Self::ShutdownComplete(complete) => complete.reflected_tag as u8,
+            Self::NetworkControl(control) => control.flags(),
             Self::Unknown(unknown) => unknown.flags,
             _ => 0,
         }
@@ -297,6 +303,11 @@ impl Chunk {
             kind::FORWARD_TSN => Self::ForwardTsn(ForwardTsn::parse(value)?),
             kind::ASCONF => Self::Asconf(Box::new(Asconf::parse(value)?)),
             kind::I_FORWARD_TSN => Self::IForwardTsn(IForwardTsn::parse(value)?),
+            // An invalid chunk is skipped like one of an unknown type: its packet is valid.
+            kind::NETWORK_CONTROL => match NetworkControl::parse(flags, value) {
+                Some(control) => Self::NetworkControl(Box::new(control)),
+                None => Self::Unknown(Unknown { kind, flags, value: value.into() }),
+            },
             _ => Self::Unknown(Unknown { kind, flags, value: value.into() }),
         })
     }

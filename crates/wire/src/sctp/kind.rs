@@ -42,6 +42,8 @@ pub const ASCONF_ACK: u8 = 0x80;
 pub const RECONFIG: u8 = 0x82;
 /// `PAD`.
 pub const PAD: u8 = 0x84;
+/// Network control; experimental.
+pub const NETWORK_CONTROL: u8 = 190;
 /// `FORWARD TSN`.
 pub const FORWARD_TSN: u8 = 0xc0;
 /// `ASCONF`.

@@ -78,6 +78,26 @@ pub fn sctp(data: &[u8]) -> bool {
     packet(&bytes)
 }
 
+/// A network control chunk: the input is the rest of an SCTP packet, from the chunk's flags on. A router's
+/// change of a valid request leaves a packet that parses, of the same length.
+pub fn network_control(data: &[u8]) -> bool {
+    let mut bytes = vec![0, 1, 0, 2, 0, 0, 0, 3, 0, 0, 0, 0, sctp::kind::NETWORK_CONTROL];
+    bytes.extend_from_slice(&data[..data.len().min(1_500)]);
+    repair_transport(
+        &mut bytes,
+        protocol::SCTP,
+        Addresses { source: [0; 4].into(), destination: [0; 4].into() },
+    );
+    sctp(&bytes);
+    let Some(mut request) = sctp::NetworkControl::requested_in(&bytes) else { return false };
+    let len = bytes.len();
+    request.push(sctp::network_control::Record { router: 1, ..Default::default() });
+    request.clone().replace_in(&mut bytes);
+    assert_eq!(bytes.len(), len);
+    assert_eq!(sctp::NetworkControl::requested_in(&bytes), Some(request));
+    true
+}
+
 /// Repairs all checksums and the IPv4 total length.
 pub fn repair_checksums(bytes: &mut [u8]) {
     let (body_at, protocol, addresses) = match bytes.first().map(|first| first >> 4) {

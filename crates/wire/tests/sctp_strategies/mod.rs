@@ -5,9 +5,9 @@
 use anabranch_wire::Payload;
 use anabranch_wire::sctp::{
     Abort, AddressType, Asconf, AsconfAck, Auth, Cause, Chunk, CongestionEcho, CongestionReduced, CookieEcho,
-    Data, DataFlags, Error, ForwardTsn, GapBlock, Heartbeat, HmacId, IData, IForwardTsn, Init, NrSack,
-    Outcome, Packet, Pad, Parameter, Reconfig, Reconfiguration, Sack, SackFlags, Shutdown, ShutdownComplete,
-    Skipped, SkippedMessage, Unknown, cause, kind, parameter,
+    Data, DataFlags, Error, ForwardTsn, GapBlock, Heartbeat, HmacId, IData, IForwardTsn, Init,
+    NetworkControl, NrSack, Outcome, Packet, Pad, Parameter, Reconfig, Reconfiguration, Sack, SackFlags,
+    Shutdown, ShutdownComplete, Skipped, SkippedMessage, Unknown, cause, kind, network_control, parameter,
 };
 use anabranch_wire::seq::Serial;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -217,10 +217,50 @@ pub fn unknown_chunk() -> impl Strategy<Value = Unknown> {
                 | kind::ASCONF_ACK
                 | kind::RECONFIG
                 | kind::PAD
+                | kind::NETWORK_CONTROL
         ) && !high
     };
     (any::<u8>().prop_filter("a type that the crate reads", known), any::<u8>(), bytes(30))
         .prop_map(|(kind, flags, value)| Unknown { kind, flags, value })
+}
+
+/// A network control chunk.
+pub fn network_control() -> impl Strategy<Value = NetworkControl> {
+    let record = any::<([u32; 3], [u16; 4])>().prop_map(|(words, halves)| {
+        let [router, rate_kbit_per_s, free_kbit_per_s] = words;
+        let [delay_100us, loss_milli_percent, queue_packets, flags] = halves;
+        network_control::Record {
+            router,
+            rate_kbit_per_s,
+            free_kbit_per_s,
+            delay_100us,
+            loss_milli_percent,
+            queue_packets,
+            flags,
+        }
+    });
+    let path = (1..=NetworkControl::MAX_PATHS).prop_flat_map(|paths| (0..paths, Just(paths)));
+    let records = vec(record, 0..=NetworkControl::MAX_RECORDS);
+    (any::<[bool; 3]>(), any::<([u32; 3], [u16; 2])>(), path, records).prop_map(
+        |(flags, (words, bounds), (path, paths), records)| {
+            let [is_report, has_overflow, is_shared] = flags;
+            let [association, wanted_kbit_per_s, apart_from] = words;
+            let [max_delay_100us, max_loss_milli_percent] = bounds;
+            NetworkControl {
+                is_report,
+                has_overflow,
+                is_shared,
+                association,
+                path,
+                paths,
+                wanted_kbit_per_s,
+                max_delay_100us,
+                max_loss_milli_percent,
+                apart_from,
+                records,
+            }
+        },
+    )
 }
 
 /// A request or response of `RE-CONFIG`.
@@ -276,6 +316,7 @@ pub fn control() -> impl Strategy<Value = Chunk> {
             Chunk::Auth(Box::new(Auth { key, algorithm, code, ..Auth::default() }))
         }),
         (0..90u16).prop_map(|len| Chunk::Pad(Pad { len })),
+        network_control().prop_map(|control| Chunk::NetworkControl(Box::new(control))),
         vec(reconfiguration(), 1..3).prop_map(|parameters| Chunk::Reconfig(Reconfig { parameters })),
         (serial(), vec(answer(), 0..4))
             .prop_map(|(serial, parameters)| Chunk::AsconfAck(AsconfAck { serial, parameters })),

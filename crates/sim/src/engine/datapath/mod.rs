@@ -7,6 +7,7 @@ mod end;
 mod icmp;
 mod lookahead;
 mod middleboxes;
+mod network_control;
 mod renumbering;
 mod routes;
 mod wire;
@@ -18,6 +19,7 @@ pub use self::end::EndId;
 
 use self::datagram::Copies;
 use self::encoding::Encoding;
+use self::network_control::ControlRouters;
 
 use super::events::EventQueue;
 use super::forwarding::{ForwardingGraph, GraphInputs, Role};
@@ -113,6 +115,10 @@ pub struct Datapath {
     /// Number of new addresses of each link; `None` before the first.
     generations: Option<Box<[u8]>>,
     middleboxes: Option<Box<Middleboxes>>,
+    /// Routers that choose the ways of paths.
+    routers: Option<Box<ControlRouters>>,
+    /// True if packets are more than forwarded at some node: by a middlebox, or by a router with network control.
+    processes: bool,
     /// Number of ends of flows.
     ends: u32,
 }
@@ -167,6 +173,8 @@ impl Datapath {
         }
         let needs_flow_hash = links.iter().any(|state| state.link.needs_flow_hash());
         let middleboxes = Middleboxes::of(scenario, &network);
+        let routers = ControlRouters::of(scenario, &network);
+        let processes = middleboxes.is_some() || routers.is_some();
         let routes_by_flow = network.has_alternatives();
         let mut datapath = Self {
             queue: EventQueue::new(),
@@ -190,10 +198,12 @@ impl Datapath {
             failure: None,
             generations: None,
             middleboxes,
+            routers,
+            processes,
             ends: 2 * scenario.connections().len() as u32,
         };
-        // Middleboxes change packets and their timing. The graph has one route of errors for each direction.
-        if datapath.middleboxes.is_some() || (routes_by_flow && !errors.is_empty()) {
+        // Nodes change packets, their timing and their routes. The graph has one route of errors for each direction.
+        if processes || (routes_by_flow && !errors.is_empty()) {
             datapath.keep_order();
         }
         datapath
@@ -441,17 +451,31 @@ impl Datapath {
         if self.capture.is_some() {
             self.record(now, Interface(direction).opposite(), frame);
         }
-        if let Some(middleboxes) = &self.middleboxes
-            && middleboxes.is_at(direction)
-        {
-            return self.pass_to_middlebox(now, direction, frame);
+        if self.processes {
+            return self.process_at_node(now, direction, frame);
         }
+        self.forward_on(now, frame)
+    }
+
+    /// Forwards a frame by its route, as it is.
+    #[inline]
+    fn forward_on(&mut self, now: Time, frame: PacketRef) -> Outcome {
         let hop = self.hops[frame.next as usize];
         if let Some(end) = self.end_of(hop) {
             return Outcome::Arrived(end, frame);
         }
         self.offer(now, hop, frame.onwards());
         Outcome::Nothing
+    }
+
+    /// Passes a frame to the router and the middlebox of the node at which it has arrived, or forwards it.
+    #[cold]
+    fn process_at_node(&mut self, now: Time, direction: u32, frame: PacketRef) -> Outcome {
+        let Some(frame) = self.pass_to_router(now, direction, frame) else { return Outcome::Nothing };
+        if self.middleboxes.as_ref().is_some_and(|middleboxes| middleboxes.is_at(direction)) {
+            return self.pass_to_middlebox(now, direction, frame);
+        }
+        self.forward_on(now, frame)
     }
 
     /// Offers a frame to a link. One function for all steps of a hop: saving registers for separate functions

@@ -74,6 +74,9 @@ fn without_unsupported(mut protocol: Protocol) -> Protocol {
     {
         protocol.put("whole_packets", Value::Flag(false)).expect("a key of the protocol");
     }
+    if protocol.get("network_control") == Some(Value::Flag(false)) {
+        protocol.put("information", Value::Word("scenario")).expect("a key of the protocol");
+    }
     protocol
 }
 

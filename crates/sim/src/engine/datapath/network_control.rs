@@ -1,0 +1,152 @@
+//! Routers with network control, which choose the ways of paths that request it.
+
+use super::{Datapath, EndId, Interface, InterfaceAddress, PacketRef, Time};
+use crate::scenario::Scenario;
+use anabranch_middlebox::FlowKey;
+use anabranch_middlebox::network_control::{ControlRouter, Way};
+use anabranch_netem::{FlowHash, Frame, Network};
+use anabranch_wire::ip::protocol;
+use anabranch_wire::sctp::{Chunk, NetworkControl};
+use anabranch_wire::{Body, Packet};
+use core::net::{IpAddr, SocketAddr};
+use std::collections::BTreeMap;
+
+/// The routers with network control of a network.
+#[derive(Debug)]
+pub struct ControlRouters {
+    routers: BTreeMap<usize, ControlRouter>,
+    /// Routes from a router's interface to ends of flows.
+    onward: BTreeMap<(Interface, InterfaceAddress, EndId, FlowHash), u32>,
+}
+
+impl ControlRouters {
+    /// Those of a scenario; `None` without any.
+    pub(super) fn of(scenario: &Scenario, network: &Network) -> Option<Box<Self>> {
+        let routers = network.nodes().iter().enumerate();
+        let routers = routers.filter(|(_, node)| scenario.has_network_control(&node.name));
+        let routers: BTreeMap<_, _> =
+            routers.map(|(node, _)| (node, ControlRouter::new(node as u32))).collect();
+        (!routers.is_empty()).then(|| Box::new(Self { routers, onward: BTreeMap::new() }))
+    }
+}
+
+/// The address of an interface, of any generation.
+fn address_of(value: IpAddr) -> Option<InterfaceAddress> {
+    InterfaceAddress::with_generation(value).map(|(address, _)| address)
+}
+
+/// The request at the start of a packet.
+fn request_in(packet: &mut Packet) -> Option<&mut NetworkControl> {
+    let Body::Sctp(packet) = &mut packet.body else { return None };
+    match packet.chunks.first_mut() {
+        Some(Chunk::NetworkControl(control)) if packet.udp.is_none() && !control.is_report => Some(control),
+        _ => None,
+    }
+}
+
+impl Datapath {
+    /// Whether routers choose the ways of paths.
+    pub const fn has_network_control(&self) -> bool {
+        self.routers.is_some()
+    }
+
+    /// The route of an SCTP path between two ends, in place of the one that the hash of its flow gives.
+    pub fn follow_choices(
+        &mut self,
+        now: Time,
+        [source, destination]: [SocketAddr; 2],
+        (hash, mut route): (FlowHash, Vec<Interface>),
+    ) -> Vec<Interface> {
+        let Some(routers) = &mut self.routers else { return route };
+        let flow = FlowKey { protocol: protocol::SCTP, source, destination };
+        let Some(to) = address_of(destination.ip()) else { return route };
+        let mut at = 1;
+        while at < route.len() {
+            let router = routers.routers.get_mut(&self.network.owner(route[at]));
+            let chosen = router.and_then(|router| router.way_of(now, &flow)).filter(|&by| by != route[at]);
+            if let Some(rest) = chosen.and_then(|by| self.network.route_out(by, to, hash)) {
+                route.truncate(at);
+                route.extend(rest);
+            }
+            at += 1;
+        }
+        route
+    }
+
+    /// Passes a frame to the router at which it has arrived, if that has network control. Returns the frame with the next hop
+    /// that the router chose; `None` if the packet's bytes are invalid.
+    pub(super) fn pass_to_router(
+        &mut self,
+        now: Time,
+        direction: u32,
+        mut frame: PacketRef,
+    ) -> Option<PacketRef> {
+        let node = self.network.owner(Interface(direction).opposite());
+        if !self.routers.as_ref().is_some_and(|routers| routers.routers.contains_key(&node)) {
+            return Some(frame);
+        }
+        let current = Interface(self.hops[frame.next as usize]);
+        let flow = FlowKey::of(self.slab.get(frame.id));
+        let is_request = request_in(self.slab.get_mut(frame.id)).is_some();
+        if is_request && !self.parse_arrival(now, frame) {
+            return None;
+        }
+        let chosen = if is_request {
+            self.answer_request(now, node, frame)
+        } else {
+            flow.and_then(|flow| self.router(node).way_of(now, &flow))
+        };
+        let by = chosen.unwrap_or(current);
+        if by != current
+            && let Some(start) = self.onward_by(by, frame)
+        {
+            frame.next = start;
+        }
+        let by = Interface(self.hops[frame.next as usize]);
+        self.router(node).forwarded(now, by, frame.wire_len());
+        Some(frame)
+    }
+
+    /// The router at a node.
+    fn router(&mut self, node: usize) -> &mut ControlRouter {
+        let routers = self.routers.as_mut().expect("there are routers with network control");
+        routers.routers.get_mut(&node).expect("the node has network control")
+    }
+
+    /// Chooses the way of a request and fills a record.
+    fn answer_request(&mut self, now: Time, node: usize, frame: PacketRef) -> Option<Interface> {
+        let mut packet = self.slab.get(frame.id).clone();
+        let (flow, to) = (FlowKey::of(&packet), address_of(packet.destination));
+        let (Some(flow), Some(to), Some(request)) = (flow, to, request_in(&mut packet)) else {
+            return None;
+        };
+        let ways = self.network.all_ways(node, to);
+        let ways: Vec<_> = ways.into_iter().map(|by| Way::of(by, self.link(by).at(now), now)).collect();
+        if ways.is_empty() {
+            return None;
+        }
+        let by = self.router(node).choose(now, flow, request, &ways);
+        *self.slab.get_mut(frame.id) = packet;
+        if self.encoding.is_some() {
+            self.encode(now, self.sender_of(frame), frame.id);
+        }
+        Some(by)
+    }
+
+    /// Index of the first hop of the route by a router's interface to the end of a flow that is a frame's destination.
+    fn onward_by(&mut self, by: Interface, frame: PacketRef) -> Option<u32> {
+        let packet = self.slab.get(frame.id);
+        let (hash, to) = (self.flow_hash(packet), address_of(packet.destination)?);
+        let end = self.sender_of(frame)? ^ 1;
+        let known = self.routers.as_ref().and_then(|routers| routers.onward.get(&(by, to, end, hash)));
+        if let Some(&start) = known {
+            return Some(start);
+        }
+        let route = self.network.route_out(by, to, hash)?;
+        let start = self.add_route(&route, end);
+        if let Some(routers) = &mut self.routers {
+            routers.onward.insert((by, to, end, hash), start);
+        }
+        Some(start)
+    }
+}
