@@ -20,7 +20,6 @@ use anabranch_multipath::congestion::{self, CongestionControl, Options, Signal};
 use anabranch_multipath::registry::Refused;
 use anabranch_multipath::scheduler::{self, Scheduler};
 use anabranch_settings::protocol::Protocol;
-use anabranch_settings::setting::Value;
 use class::{CONTROL, Class, SCHEDULER, leak};
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,7 +62,7 @@ pub(crate) fn register_scheduler(name: String, algorithm: &Bound<'_, PyAny>) -> 
 pub(crate) fn refuse(protocol: &Protocol) -> Result<(), String> {
     let registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
     let control = protocol.congestion().map(|choice| (CONTROL, choice.entry.name));
-    let scheduler = protocol.get("scheduler").and_then(Value::word).map(|name| (SCHEDULER, name));
+    let scheduler = protocol.get("scheduler").and_then(|value| value.word()).map(|name| (SCHEDULER, name));
     let found = control.into_iter().chain(scheduler).find(|named| registered.contains(named));
     found.map_or(Ok(()), |(kind, name)| {
         Err(format!(

@@ -5,6 +5,7 @@ use anabranch_sim::scenario::Scenario;
 use anabranch_sim::scenario::result::{FlowResult, RunResult};
 use anabranch_sim::{RunOptions, run};
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// Three links of 10 Mbit/s between two routers, a TCP flow, and a flow of CMT-SCTP with two paths.
 const THREE_WAYS: &str = include_str!("../../../../examples/network-control.toml");
@@ -99,9 +100,9 @@ fn nine_routers_leave_eight_records() {
             10 => "B".to_owned(),
             router => format!("R{router}"),
         });
-        text += &format!("[[link]]\nname = \"L{at}\"\nbetween = [\"{from}\", \"{to}\"]\n");
+        writeln!(text, "[[link]]\nname = \"L{at}\"\nbetween = [\"{from}\", \"{to}\"]").expect("memory");
         if at > 0 {
-            text += &format!("[[router]]\nname = \"R{at}\"\nnetwork_control = true\n");
+            writeln!(text, "[[router]]\nname = \"R{at}\"\nnetwork_control = true").expect("memory");
         }
     }
     text += "[[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"cmt-sctp\"\nnetwork_control = true\n";
