@@ -85,15 +85,6 @@ LinkResult = TypedDict(
 )
 
 
-class WantedPathResult(TypedDict):
-    """A part of a result."""
-
-    name: str
-    local: str
-    remote: str
-    reason: str | None
-
-
 class RouterRecord(TypedDict):
     """A part of a result."""
 
@@ -104,6 +95,15 @@ class RouterRecord(TypedDict):
     loss: float
     queue_packets: int
     shared: bool
+
+
+class WantedPathResult(TypedDict):
+    """A part of a result."""
+
+    name: str
+    local: str
+    remote: str
+    reason: str | None
 
 
 class PathResult(TypedDict):
