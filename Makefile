@@ -20,7 +20,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build own loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
+.PHONY: build own loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy page
@@ -104,12 +104,12 @@ demo: build
 	@echo "Every point: results/demo.txt"
 
 ## test: set up and run every test and check
-# Tests in Rust and in Python that use the kernel's networks wait most of the time and go one after another, the others
-# beside them.
+# Tests with real packets wait most of the time, the others keep the processors busy. Congestion controls of the kernel are
+# those of the whole machine, so that tests in Rust and in Python load them one after another.
 test: lint
 	$(MAKE) --jobs=2 --output-sync=target test-rust-build build
-	$(MAKE) --jobs=4 --output-sync=target FIRST=test-rust-whole \
-	  test-rust-whole test-rust-parts test-of-code-1 test-of-code-2 test-of-machine
+	$(MAKE) --jobs=4 --output-sync=target FIRST=test-rust-kernel \
+	  test-rust-kernel test-of-machine test-of-code-2 test-of-code-1 test-rust-whole test-rust-parts
 	@echo "$$(wc -l < $(SKIPS)) tests in Rust skipped here:"; cat $(SKIPS)
 
 lint: $(VENV)/.installed
@@ -123,18 +123,19 @@ lint: $(VENV)/.installed
 # The same random cases each time, so that a failure is of the change; `cargo test` by hand draws others.
 # Tests that this machine cannot run are skipped; `make test` lists them at its end. ANABRANCH_ALLOW_SKIP=0 makes them fail,
 # as does `cargo test` by hand.
-test-rust-parts test-rust-whole: export ANABRANCH_ALLOW_SKIP ?= 1
-test-rust-parts test-rust-whole: export ANABRANCH_SKIPS = $(CURDIR)/$(SKIPS)
-test-rust-parts test-rust-whole: export PROPTEST_RNG_SEED = 20261122
+RUST_TESTS := test-rust-kernel test-rust-parts test-rust-whole
+$(RUST_TESTS): export ANABRANCH_ALLOW_SKIP ?= 1
+$(RUST_TESTS): export ANABRANCH_SKIPS = $(CURDIR)/$(SKIPS)
+$(RUST_TESTS): export PROPTEST_RNG_SEED = 20261122
 
 test-rust: test-rust-build
-	$(MAKE) --jobs=2 --output-sync=target test-rust-parts test-rust-whole
+	$(MAKE) --jobs=2 --output-sync=target $(RUST_TESTS)
 
 test-rust-build:
 	@mkdir -p target && : > $(SKIPS)
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --no-run
 
-# Unit tests, doctests and examples keep the processors busy while tests with real packets wait.
+# Unit tests, doctests and examples.
 test-rust-parts:
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --lib --bins
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --doc
@@ -142,8 +143,13 @@ test-rust-parts:
 	$(TEST_BUILT)/examples/own_scheduler
 	$(TEST_BUILT)/examples/read_pcap
 
+# Tests that load congestion controls into the kernel are files whose names begin with kernel_. Both commands take the whole
+# workspace: for a part of it Cargo would choose other features, and compile most crates again.
+test-rust-kernel:
+	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test 'kernel_*'
+
 test-rust-whole:
-	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test '*'
+	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test '[!k]*' --test 'k[!e]*'
 
 test-python: build
 	$(MAKE) --jobs=3 --output-sync=target test-of-machine test-of-code-1 test-of-code-2
@@ -152,7 +158,7 @@ test-python: build
 interop: build
 	$(BIN)/python tests/interop.py
 
-# FIRST is what has to end before, because it uses the kernel too.
+# FIRST names a target that has to end before.
 test-of-machine: build $(FIRST)
 	$(BIN)/pytest -m machine
 

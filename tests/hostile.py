@@ -47,9 +47,9 @@ to = "client"
 protocol = "tcp"
 workload = { kind = "saturated" }
 """
-HELLO = b'{"hello":{"protocol":2,"version":"0.1.0","boot":""}}\n'
+HELLO = b'{"hello":{"protocol":3,"version":"0.1.0","boot":""}}\n'
 PLAN = json.dumps({"plan": {"cookie": 7, "plan": {
-    "scenario": SCENARIO, "congestion": None, "buffer": None, "nagle": False, "interval_s": 1.0, "keep_delays": False,
+    "scenario": SCENARIO, "interval_s": 1.0, "keep_delays": False,
 }}}).encode() + b"\n"  # fmt: skip
 GET = b"GET /%s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 LOOPBACK = bytes(10) + b"\xff\xff" + socket.inet_aton("127.0.0.1")

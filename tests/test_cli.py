@@ -19,6 +19,7 @@ from anabranch import InputError
 from anabranch import run as anabranch_run
 from anabranch._core import simulator
 from command import anabranch
+from registries import shipped_names
 
 SHORT = small_study.SCENARIO.replace('"20 s"', '"3 s"').replace('"2 s"', '"1 s"')
 
@@ -213,7 +214,7 @@ def test_run_prints_json(folder: Path) -> None:
 def test_lists_and_schema_are_printed() -> None:
     for kind in anabranch("list").stdout.split():
         shown = anabranch("list", kind).stdout
-        assert [line.split()[0] for line in shown.splitlines()] == [name for name, _ in simulator.entries(kind)]
+        assert [line.split()[0] for line in shown.splitlines()] == shipped_names(kind)
     assert json.loads(anabranch("schema").stdout)["$schema"]
 
 

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from anabranch._core.simulator import Request, entries, simulate, validate
+from anabranch._core.simulator import Request, simulate, validate
 from anabranch.fairness.shares import fair
 from anabranch.metrics import METRICS, FairnessMetric, read_all, subjects
 from anabranch.scenario import Scenario
 from anabranch.study.definition import load
 from anabranch.study.engine import request_of
 from anabranch.study.library import shipped
+from registries import shipped_names
 
 if TYPE_CHECKING:
     from anabranch._core.document import Document
@@ -153,7 +154,7 @@ def test_figures_and_labels_name_existing_subjects(study: Study) -> None:
 @pytest.mark.parametrize(("parameter", "kind"), [("scheduler", "schedulers"), ("control", "congestion")])
 def test_matrix_varies_over_all_entries(parameter: str, kind: str) -> None:
     values = load(shipped()["matrix"]).parameters[parameter].values
-    assert sorted(map(str, values)) == sorted(name for name, _ in entries(kind))
+    assert sorted(map(str, values)) == sorted(shipped_names(kind))
 
 
 def test_every_published_value_has_its_point() -> None:

@@ -298,7 +298,7 @@ def meter_run(
     port: int,
     plan: str,
     callback: Callable[[str], None],
-    local: Sequence[str] = (),
+    local: Sequence[str] = ...,
     first_port: int | None = None,
     ipv6: bool | None = None,
 ) -> str: ...

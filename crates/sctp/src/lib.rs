@@ -114,6 +114,7 @@ mod limits;
 mod listener;
 mod network;
 mod network_control;
+mod network_reports;
 mod open;
 mod origin;
 mod outbound;

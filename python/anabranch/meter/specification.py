@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from anabranch.errors import InputError, nearest
+from anabranch.errors import AnabranchError, InputError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ class Specification:
     options: dict[str, Any]
 
 
-class _SpecificationError(ValueError):
+class _SpecificationError(AnabranchError, ValueError):
     """A sentence about an option."""
 
 

@@ -22,6 +22,7 @@ pub mod idata;
 pub mod init;
 pub mod kind;
 pub mod network_control;
+mod network_request;
 pub mod nr_sack;
 pub mod pad;
 pub mod parameter;

@@ -29,7 +29,7 @@
 //! correct the packet's checksum; they never change the length. The upper bits of the type make other endpoints
 //! skip the chunk (RFC 9260 §3.2).
 
-use super::{CHECKSUM_AT, CHUNK_HEADER_LEN, Chunk, HEADER_LEN, checksum, kind};
+use super::CHUNK_HEADER_LEN;
 
 /// A network control chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -180,45 +180,12 @@ impl NetworkControl {
             records: records.iter().map(Record::parse).collect(),
         })
     }
-
-    /// The chunk at the start of an SCTP packet's bytes, if it is a valid request. A router ignores the chunk of a packet
-    /// whose checksum is wrong, which a corrected one would hide.
-    pub fn requested_in(packet: &[u8]) -> Option<Self> {
-        if packet.get(HEADER_LEN as usize) != Some(&kind::NETWORK_CONTROL) {
-            return None;
-        }
-        let found = packet.get(CHECKSUM_AT..).and_then(<[u8]>::first_chunk)?;
-        let found = u32::from_le_bytes(*found);
-        if found != 0 && found != checksum(packet) {
-            return None;
-        }
-        match Chunk::parse(packet.get(HEADER_LEN as usize..)?) {
-            Ok(Some((Chunk::NetworkControl(control), _))) if !control.is_report => Some(*control),
-            _ => None,
-        }
-    }
-
-    /// Replaces the chunk at the start of an SCTP packet's bytes, from which it was read, and corrects the checksum, unless
-    /// that is absent (RFC 9653).
-    ///
-    /// # Panics
-    ///
-    /// If the packet is too short for the chunk.
-    pub fn replace_in(self, packet: &mut [u8]) {
-        let had_checksum = packet[CHECKSUM_AT..HEADER_LEN as usize] != [0; 4] || checksum(packet) == 0;
-        let bytes = Chunk::NetworkControl(Box::new(self)).to_bytes();
-        packet[HEADER_LEN as usize..][..bytes.len()].copy_from_slice(&bytes);
-        if had_checksum {
-            let corrected = checksum(packet).to_le_bytes();
-            packet[CHECKSUM_AT..HEADER_LEN as usize].copy_from_slice(&corrected);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{check_chunk, hex};
-    use super::super::{Chunks, Packet, Unknown};
+    use super::super::{Chunk, Chunks, Packet, Unknown};
     use super::*;
 
     /// A request with one record.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MAX_NUMBERED_CELLS = 360  # a figure with more cells has no room for their numbers
 _NUMBERED_CELL = (0.37, 0.2)  # inches, width and height of a cell with its number
 _BARE_CELL = (0.17, 0.125)
-_SMALL_CELL = (0.17, 0.118)  # inches, of one of several panels
+_SMALL_CELL = (0.17, 0.108)  # inches, of one of several panels
 _PALETTE = "cividis"  # uniform in lightness, and readable with colour blindness
 _GREY_PALETTE = "gray"
 _MARGINS = (2.6, 1.5)  # inches for labels, titles and the colour bar

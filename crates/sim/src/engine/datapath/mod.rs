@@ -1,5 +1,6 @@
 //! The links of a network, their packets, and the pending events of links and hosts.
 
+mod control_routers;
 mod copies;
 mod datagram;
 mod encoding;
@@ -17,9 +18,9 @@ pub use routes::Routes;
 
 pub use self::end::EndId;
 
+use self::control_routers::ControlRouters;
 use self::datagram::Copies;
 use self::encoding::Encoding;
-use self::network_control::ControlRouters;
 
 use super::events::EventQueue;
 use super::forwarding::{ForwardingGraph, GraphInputs, Role};

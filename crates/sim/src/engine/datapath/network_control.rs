@@ -1,34 +1,13 @@
 //! Routers with network control, which choose the ways of paths that request it.
 
-use super::{Datapath, EndId, Interface, InterfaceAddress, PacketRef, Time};
-use crate::scenario::Scenario;
+use super::{Datapath, Interface, InterfaceAddress, PacketRef, Time};
 use anabranch_middlebox::FlowKey;
 use anabranch_middlebox::network_control::{ControlRouter, Way};
-use anabranch_netem::{FlowHash, Frame, Network};
+use anabranch_netem::{FlowHash, Frame};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::sctp::{Chunk, NetworkControl};
 use anabranch_wire::{Body, Packet};
 use core::net::{IpAddr, SocketAddr};
-use std::collections::BTreeMap;
-
-/// The routers with network control of a network.
-#[derive(Debug)]
-pub struct ControlRouters {
-    routers: BTreeMap<usize, ControlRouter>,
-    /// Routes from a router's interface to ends of flows.
-    onward: BTreeMap<(Interface, InterfaceAddress, EndId, FlowHash), u32>,
-}
-
-impl ControlRouters {
-    /// Those of a scenario; `None` without any.
-    pub(super) fn of(scenario: &Scenario, network: &Network) -> Option<Box<Self>> {
-        let routers = network.nodes().iter().enumerate();
-        let routers = routers.filter(|(_, node)| scenario.has_network_control(&node.name));
-        let routers: BTreeMap<_, _> =
-            routers.map(|(node, _)| (node, ControlRouter::new(node as u32))).collect();
-        (!routers.is_empty()).then(|| Box::new(Self { routers, onward: BTreeMap::new() }))
-    }
-}
 
 /// The address of an interface, of any generation.
 fn address_of(value: IpAddr) -> Option<InterfaceAddress> {

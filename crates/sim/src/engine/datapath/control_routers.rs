@@ -1,0 +1,26 @@
+//! The state of routers with network control.
+
+use super::end::EndId;
+use crate::scenario::Scenario;
+use anabranch_middlebox::network_control::ControlRouter;
+use anabranch_netem::{FlowHash, Interface, InterfaceAddress, Network};
+use std::collections::BTreeMap;
+
+/// The routers with network control of a network.
+#[derive(Debug)]
+pub struct ControlRouters {
+    pub(super) routers: BTreeMap<usize, ControlRouter>,
+    /// Routes from a router's interface to ends of flows.
+    pub(super) onward: BTreeMap<(Interface, InterfaceAddress, EndId, FlowHash), u32>,
+}
+
+impl ControlRouters {
+    /// Those of a scenario; `None` without any.
+    pub(super) fn of(scenario: &Scenario, network: &Network) -> Option<Box<Self>> {
+        let routers = network.nodes().iter().enumerate();
+        let routers = routers.filter(|(_, node)| scenario.has_network_control(&node.name));
+        let routers: BTreeMap<_, _> =
+            routers.map(|(node, _)| (node, ControlRouter::new(node as u32))).collect();
+        (!routers.is_empty()).then(|| Box::new(Self { routers, onward: BTreeMap::new() }))
+    }
+}
