@@ -206,6 +206,14 @@ def test_files_of_a_crate_have_no_cycle(crate: str) -> None:
     assert complaints(needs(read(CRATES[crate]))) == ""
 
 
+def test_only_tests_that_load_controls_begin_with_k() -> None:
+    """`make test` runs files of integration tests by the first letter of their names."""
+    folders = [path / "tests" for path in CRATES.values()]
+    names = {path.stem for folder in folders if folder.is_dir() for path in folder.iterdir()}
+    assert "kernel_controls" in names
+    assert all(name.startswith("kernel_") for name in names if name.startswith("k"))
+
+
 def test_crates_have_no_cycle() -> None:
     manifests = {crate: (path / "Cargo.toml").read_text(encoding="utf-8") for crate, path in CRATES.items()}
     assert complaints(crate_graph(manifests)) == ""
