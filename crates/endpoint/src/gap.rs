@@ -20,6 +20,12 @@ struct Gap {
 }
 
 impl GapClock {
+    /// Whether no gap is open. Then nothing has to be noted while no data is missing.
+    #[inline]
+    pub const fn is_idle(&self) -> bool {
+        self.current.is_none()
+    }
+
     /// Whether the number of the first missing data is `first`.
     #[inline]
     pub fn is_at(&self, first: Option<u64>) -> bool {
@@ -35,6 +41,8 @@ impl GapClock {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn change(&mut self, now: Time, next: Option<(u64, Option<usize>)>) {
         if let Some((path, span)) = self.current.and_then(|gap| gap.span(now)) {
             if self.done.len() <= path {

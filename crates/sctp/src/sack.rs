@@ -107,8 +107,10 @@ impl Outbound {
         if sack.a_rwnd.is_some() {
             self.remember(core, cumulative, sack, change);
         }
-        let first = (!self.gaps.is_empty()).then(|| self.sent.base());
-        core.gap.note(now, first, |first| Some(usize::from(self.sent.get(first)?.path)));
+        if !self.gaps.is_empty() || !core.gap.is_idle() {
+            let first = (!self.gaps.is_empty()).then(|| self.sent.base());
+            core.gap.note(now, first, |first| Some(usize::from(self.sent.get(first)?.path)));
+        }
         self.finish(core, now, sack, advanced);
         Verdict::Taken(advanced)
     }

@@ -131,9 +131,9 @@ impl Meters {
             // Usually, all arriving data is read at once. Out-of-order data is a part of the unread data.
             if bytes != 0 || before != 0 {
                 self.held.set(now, [bytes, reordering]);
-            }
-            if !self.streams.is_empty() {
-                self.sample_streams(now, endpoint.held_by_stream());
+                if !self.streams.is_empty() {
+                    self.sample_streams(now, endpoint.held_by_stream());
+                }
             }
             if let Some(watches) = &mut self.watches {
                 watches.check(now, endpoint);

@@ -10,8 +10,20 @@ impl Connection {
     /// Notes, after an acknowledgement, whether the peer holds data behind a gap.
     #[inline]
     pub(super) fn note_gap(&mut self, now: Time) {
+        // An end that only receives has sent nothing that could be missing.
+        if self.send.written == 0 {
+            return;
+        }
         let una = self.send.una;
         let is_behind = self.arrived_to > una || self.subflows.iter().any(|s| s.block.sacked_bytes() > 0);
+        if is_behind || !self.gap.is_idle() {
+            self.note_first_missing(now, is_behind);
+        }
+    }
+
+    #[inline(never)]
+    fn note_first_missing(&mut self, now: Time, is_behind: bool) {
+        let una = self.send.una;
         let is_open = is_behind && !self.is_closed();
         let first = match self.phase {
             ConnectionPhase::Plain => is_open.then(|| self.subflows[0].block.acknowledged()),
@@ -31,9 +43,8 @@ impl Connection {
         let mut found = None;
         for (index, subflow) in self.subflows.iter().enumerate().filter(|(_, s)| !s.is_dead()) {
             let mut oldest = subflow.sent.iter().take(MAX_SEARCHED);
-            let holds = oldest.find(|m| m.data <= data && data < m.data + u64::from(m.len));
-            let Some(mapping) = holds else { continue };
-            let sent_at = subflow.block.sent_at(mapping.start + (data - mapping.data));
+            let Some(mapping) = oldest.find(|mapping| mapping.holds(data)) else { continue };
+            let sent_at = subflow.block.sent_at(mapping.position_of(data));
             if found.is_none_or(|(earliest, _)| sent_at < earliest) {
                 found = Some((sent_at, index));
             }

@@ -40,6 +40,16 @@ impl Mapping {
         self.start <= at && at < self.end()
     }
 
+    /// Whether it has this offset of the data.
+    pub fn holds(&self, data: u64) -> bool {
+        self.data <= data && data < self.data + u64::from(self.len)
+    }
+
+    /// The position of an offset of the data.
+    pub fn position_of(&self, data: u64) -> u64 {
+        self.start + (data - self.data)
+    }
+
     /// The data offset of a position.
     pub fn data_at(&self, at: u64) -> u64 {
         self.data + (at - self.start)

@@ -6,7 +6,6 @@
 use super::DeadPathProbe;
 use super::connection::{Connection, ConnectionPhase, Repair, Role};
 use super::data::DataFin;
-use super::mapping::Mapping;
 use super::reset::ResetReason;
 use super::subflow::{RESET_INTERVAL, Resend, Subflow};
 use crate::tcp::Tcb;
@@ -68,8 +67,8 @@ impl Connection {
 
     /// A working subflow has not acknowledged this byte yet.
     fn is_under_way(&self, data: u64) -> bool {
-        let holds = |m: &Mapping| m.data <= data && data < m.data + u64::from(m.len);
-        self.subflows.iter().any(|subflow| subflow.is_alive() && subflow.sent.iter().any(holds))
+        let holds = |subflow: &Subflow| subflow.sent.iter().any(|mapping| mapping.holds(data));
+        self.subflows.iter().any(|subflow| subflow.is_alive() && holds(subflow))
     }
 
     /// No `DATA_ACK` arrives, and segments lack the options that would contain it: true if this ended a subflow, or

@@ -304,9 +304,8 @@ impl Subflow {
 
     /// When the segment with this byte of the data was last sent, if the subflow has not acknowledged it.
     pub fn sent_at(&self, data: u64) -> Option<Time> {
-        let holds = |m: &&Mapping| m.data <= data && data < m.data + u64::from(m.len);
-        let mapping = self.sent.iter().find(holds)?;
-        self.block.sent_at(mapping.start + (data - mapping.data))
+        let mapping = self.sent.iter().find(|mapping| mapping.holds(data))?;
+        self.block.sent_at(mapping.position_of(data))
     }
 
     /// Records that data is sent on this subflow.

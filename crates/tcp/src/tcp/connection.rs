@@ -201,7 +201,9 @@ impl Endpoint for Connection {
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
         self.block.on_segment(&mut context, (from, packet.ecn), segment);
         let is_behind = self.block.sacked_bytes() > 0 && !self.block.is_over();
-        self.gap.note(now, is_behind.then(|| self.block.acknowledged()), |_| Some(0));
+        if is_behind || !self.gap.is_idle() {
+            self.gap.note(now, is_behind.then(|| self.block.acknowledged()), |_| Some(0));
+        }
         self.notice();
     }
 
