@@ -20,7 +20,7 @@ pub fn are_needed(flow: &Flow) -> bool {
         }
         _ => return false,
     };
-    scheduler.name == "nca"
+    scheduler.wants_information
 }
 
 /// The characteristics of the path from one interface to another over these links; `None` without a route.

@@ -93,16 +93,17 @@ pub(super) struct Core {
 
 impl Core {
     pub fn new(config: Config, ends: &Ends, secrets: Secrets, cookie_key: CookieKey) -> Self {
+        let scheduler = (config.scheduler.build)();
         let mut core = Self {
             local: ends.local.clone(),
             local_port: ends.local_port,
             remote: ends.remote.clone(),
             remote_port: ends.remote_port,
             congestion: config.congestion.build(),
-            scheduler: (config.scheduler.build)(),
-            sends_copies: config.sends_copies(),
+            sends_copies: config.cmt && scheduler.duplicates(),
+            scheduler,
             sack_path: None,
-            scheduler_selects: config.scheduler.name == "nca",
+            scheduler_selects: config.scheduler.wants_information,
             start_up: StartUp::new(config.mechanisms_in_start_up),
             secrets,
             udp: config.encapsulation,

@@ -168,7 +168,7 @@ impl Association {
             srtt_min: path.rtt.min_srtt(),
             delivery_rate_max: path.peak.rate(),
             rto: path.rtt.rto(),
-            outstanding: path.totals.in_flight() + path.redundant_bytes(self.core.sends_copies),
+            outstanding: path.in_flight(self.core.sends_copies),
             mss: path.mss,
             grouping: None,
             counters: path.counters,
@@ -398,7 +398,7 @@ impl Endpoint for Association {
         for path in &self.core.paths {
             each(Gauge {
                 cwnd: self.core.congestion.window(path.id),
-                outstanding: path.totals.in_flight() + path.redundant_bytes(self.core.sends_copies),
+                outstanding: path.in_flight(self.core.sends_copies),
                 srtt: path.rtt.srtt(),
             });
         }

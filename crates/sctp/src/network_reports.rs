@@ -20,16 +20,20 @@ fn link_of(record: &Record) -> LinkInformation {
 }
 
 impl Open {
-    /// The request for a packet with new data of path `at`, if one is due.
-    pub fn take_request(&mut self, core: &mut Core, (at, now): (usize, Time)) -> Option<Chunk> {
+    /// The request for a packet with new data of path `at`, if one is due and the packet carries no report.
+    pub fn take_request(
+        &mut self,
+        core: &mut Core,
+        (at, now): (usize, Time),
+        acknowledges: bool,
+    ) -> Option<Box<NetworkControl>> {
         let control = self.control.as_mut().filter(|control| control.is_due(at, now))?;
-        let acknowledges = self.inbound.pending() && at == self.ack_path;
         if acknowledges && control.owes_report(at) {
             return None;
         }
         let request = control.request(core, at, now);
         core.totals.network_requests_sent += 1;
-        Some(Chunk::NetworkControl(Box::new(request)))
+        Some(Box::new(request))
     }
 
     /// Begins a packet with a SACK with the records of a request, if the SACK's path has brought one.

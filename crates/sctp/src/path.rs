@@ -294,9 +294,9 @@ impl Path {
         self.totals.in_window(self.header) + self.copies.bytes()
     }
 
-    /// Bytes in flight in copies of a scheduler that sends all data on every path, if it is in use.
-    pub const fn redundant_bytes(&self, is_redundant: bool) -> u64 {
-        if is_redundant { self.copies.bytes() } else { 0 }
+    /// Bytes in flight, with those of copies if the scheduler sends all data on every path.
+    pub const fn in_flight(&self, with_copies: bool) -> u64 {
+        self.totals.in_flight() + if with_copies { self.copies.bytes() } else { 0 }
     }
 
     /// Bytes of the congestion window that a chunk with `len` bytes of payload takes.

@@ -163,7 +163,7 @@ impl Outbound {
         path.counters.recoveries += 1;
         path.tire();
         self.begin_episode(path, self.reactions, false);
-        let in_flight = path.totals.in_flight() + path.redundant_bytes(core.sends_copies);
+        let in_flight = path.in_flight(core.sends_copies);
         core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit, in_flight });
         self.reactions
     }
@@ -235,7 +235,7 @@ impl Outbound {
         path.avoids = false;
         path.counters.timeout_reductions += 1;
         path.clock.charge_back(now, now - path.rtt.rto(), Limit::Timeout);
-        let in_flight = path.totals.in_flight() + path.redundant_bytes(core.sends_copies);
+        let in_flight = path.in_flight(core.sends_copies);
         core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
     }
 

@@ -86,17 +86,19 @@ impl Open {
     fn data_packet(&mut self, core: &mut Core, (at, now): (usize, Time), again: bool) -> Option<Packet> {
         let mut chunks = Chunks::new();
         let mut room = core.paths[at].room;
-        let request = if again { None } else { self.take_request(core, (at, now)) };
+        let acknowledges = self.inbound.pending() && at == self.ack_path;
+        let asks = !again && self.control.is_some();
+        let request = if asks { self.take_request(core, (at, now), acknowledges) } else { None };
         if request.is_some() {
             room -= NetworkControl::LEN;
         }
-        if self.inbound.pending() && at == self.ack_path {
+        if acknowledges {
             chunks = self.acknowledgement(core, room);
             room = room.saturating_sub(chunks.iter().map(Chunk::wire_len).sum());
         }
         let is_request = request.is_some();
         if let Some(request) = request {
-            chunks.list().insert(0, request);
+            chunks.list().insert(0, Chunk::NetworkControl(request));
             self.outbound.limit_fragment(room);
         }
         let before = chunks.len();

@@ -29,6 +29,7 @@ static ROOMIEST: Entry = Entry {
     source: "this example",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(Roomiest),
 };
 

@@ -19,6 +19,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Ferlin et al., BLEST: Blocking Estimation-based MPTCP Scheduler for Heterogeneous Networks, IFIP Networking 2016",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(Blest { lambda: 1.2, updated: Time::ZERO, blocked: false }),
 };
 

@@ -17,6 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Lim et al., ECF: An MPTCP Path Scheduler to Manage Heterogeneous Paths, CoNEXT 2017",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(Ecf { waiting: false }),
 };
 

@@ -21,6 +21,9 @@ pub struct Entry {
     /// True if the scheduler decides which data each path sends ([`Scheduler::place`]). False if it decides only which
     /// path sends next. If true, the protocol must permit each path to carry any part of the data in any order.
     pub places: bool,
+    /// True if the scheduler uses the characteristics of paths ([`Scheduler::on_information`]), by which it may leave paths
+    /// without data ([`Scheduler::leaves_out`]).
+    pub wants_information: bool,
     /// Creates a scheduler for a connection.
     pub build: Build,
 }

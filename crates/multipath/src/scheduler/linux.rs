@@ -15,6 +15,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Linux, net/mptcp/protocol.c",
     wants_rates: true,
     places: false,
+    wants_information: false,
     build: &|| Box::new(Linux { pace: Pace::default(), burst: None }),
 };
 

@@ -17,6 +17,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Linux, net/mptcp/protocol.c",
     wants_rates: true,
     places: true,
+    wants_information: false,
     build: &|| Box::new(LinuxAhead::default()),
 };
 

@@ -11,6 +11,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Raiciu2012",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(LowestRtt),
 };
 

@@ -157,7 +157,6 @@ pub trait Scheduler: Debug + Send {
     fn on_reinjection(&mut self, now: Time, path: &PathState, range: (u64, u64)) {
         let _ = (now, path, range);
     }
-    /// Records that the receive window or the send buffer is full although paths have room.
     /// The characteristics of a path, or that they are unknown.
     fn on_information(&mut self, path: PathId, information: Option<PathInformation>) {
         let _ = (path, information);

@@ -23,6 +23,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "after Becke2014 §8.2",
     wants_rates: false,
     places: false,
+    wants_information: true,
     build: &|| Box::new(Nca::default()),
 };
 

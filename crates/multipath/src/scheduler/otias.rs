@@ -23,6 +23,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Yang et al., Out-of-order Transmission for In-order Arrival Scheduling for Multipath TCP, WAINA 2014",
     wants_rates: false,
     places: true,
+    wants_information: false,
     build: &|| Box::new(Otias::default()),
 };
 

@@ -10,6 +10,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "the redundant scheduler of Linux's first MPTCP",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(Redundant),
 };
 

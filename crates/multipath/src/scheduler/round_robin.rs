@@ -11,6 +11,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Dreibholz2011",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(RoundRobin { last: None }),
 };
 

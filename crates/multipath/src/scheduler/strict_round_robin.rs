@@ -12,6 +12,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Becke2014 §7.4",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(StrictRoundRobin { last: None }),
 };
 

@@ -13,6 +13,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "weighted round-robin over c/RTT, the rate share of Becke2014 §6.2.1",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(Weighted { credits: Credits::default() }),
 };
 

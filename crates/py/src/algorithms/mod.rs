@@ -52,7 +52,15 @@ pub(crate) fn register_scheduler(name: String, algorithm: &Bound<'_, PyAny>) -> 
         Box::new(scheduling::InPython::new(Arc::clone(&class)))
     }));
     let name = leak(name);
-    let entry = scheduler::Entry { name, summary, source, wants_rates: true, places: false, build };
+    let entry = scheduler::Entry {
+        name,
+        summary,
+        source,
+        wants_rates: true,
+        places: false,
+        wants_information: false,
+        build,
+    };
     scheduler::register(entry).map_err(|refused| mistake(&refused))?;
     remember(SCHEDULER, name);
     Ok(())

@@ -362,9 +362,9 @@ impl Reassembly {
             };
         }
         stream.next += 1;
-        self.held.remove(id, whole.len);
+        let len = whole.len;
         inbox.push(whole);
-        self.held.remove(id, stream.deliver_waiting(inbox));
+        self.held.remove(id, len + stream.deliver_waiting(inbox));
         Ok(())
     }
 }

@@ -50,6 +50,7 @@ pub(super) const ENTRY: Entry = Entry {
     source: "Becke2014 §7.5",
     wants_rates: false,
     places: true,
+    wants_information: false,
     build: &|| Box::new(ConSn::new(Form::OneAscends)),
 };
 

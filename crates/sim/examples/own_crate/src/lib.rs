@@ -67,6 +67,7 @@ const ROOMIEST: scheduler::Entry = scheduler::Entry {
     source: "an example",
     wants_rates: false,
     places: false,
+    wants_information: false,
     build: &|| Box::new(Roomiest),
 };
 
@@ -76,6 +77,7 @@ mod tests {
 
     #[test]
     fn gentle_obeys_the_laws_of_controls() {
-        congestion::conformance::check(&|| Box::new(Controller::new(Gentle)), 100).expect("it obeys all laws");
+        congestion::conformance::check(&|| Box::new(Controller::new(Gentle)), 100)
+            .expect("it obeys all laws");
     }
 }
