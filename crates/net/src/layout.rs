@@ -4,7 +4,7 @@ use crate::translators;
 use anabranch_netem::network::{BuildError, Node};
 use anabranch_netem::{FlowHash, Interface, InterfaceAddress, IpVersion, Network};
 use anabranch_scenario::Scenario;
-use anabranch_scenario::model::{Change, Directions, Event, Flow, FlowChange, FlowEvent, Subject};
+use anabranch_scenario::model::{Change, Event, Flow, FlowChange, FlowEvent, Subject};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use serde::Serialize;
 
@@ -335,12 +335,7 @@ fn changes(scenario: &Scenario, hosts: &[Host]) -> Vec<InterfaceChange> {
             for (host, declared) in hosts.iter().enumerate() {
                 for (interface, other) in declared.interfaces.iter().enumerate() {
                     let own = Interface(other.index);
-                    let ends = match on.directions {
-                        Directions::Both => true,
-                        Directions::Forward => own.end() == 0,
-                        Directions::Reverse => own.end() == 1,
-                    };
-                    if own.link() != on.link || !ends {
+                    if own.link() != on.link || !on.directions.ends().contains(&own.end()) {
                         continue;
                     }
                     let new = on.renumbers.then(|| scenario.address_of(other.of, generations[on.link]));

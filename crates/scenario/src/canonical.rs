@@ -44,11 +44,6 @@ pub fn link_model_to_json(of: &LinkModel) -> serde_json::Value {
     Table(model(of)).json()
 }
 
-/// One direction of a link, by key.
-pub(super) fn link_model(of: &LinkModel) -> Entries {
-    model(of)
-}
-
 fn lines(entries: Entries) -> String {
     let mut toml = String::new();
     for (key, value) in entries {
@@ -181,7 +176,8 @@ fn middlebox(middlebox: &Middlebox, links: &[Link]) -> Entries {
     entries
 }
 
-fn model(model: &LinkModel) -> Entries {
+/// One direction of a link, by key.
+pub(super) fn model(model: &LinkModel) -> Entries {
     let mut entries = vec![
         (
             "rate",
@@ -410,7 +406,8 @@ fn event(event: &Event, (links, flows): (&[Link], &[Flow])) -> Entries {
     }
 }
 
-fn change(change: &Change) -> (&'static str, Written) {
+/// The key and the value of a change.
+pub(super) fn change(change: &Change) -> (&'static str, Written) {
     match change {
         Change::State { up } => ("state", text(word(STATES, up))),
         Change::Rate(new) => ("rate", rate(*new)),

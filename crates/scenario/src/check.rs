@@ -276,11 +276,16 @@ fn name(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
     Ok(Value::Text(text.to_owned()))
 }
 
+/// The link that a name selects, and the version of IP if the name ends with one.
+pub(super) fn link_and_version(name: &str) -> (&str, Option<IpVersion>) {
+    let ends_with = |version: IpVersion| Some((name.strip_suffix(version.suffix())?, Some(version)));
+    [IpVersion::V4, IpVersion::V6].into_iter().find_map(ends_with).unwrap_or((name, None))
+}
+
 /// A name that may end with a version of IP.
 fn path(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
     let text = text(node, place, "a name in quotes")?;
-    let suffixes = [IpVersion::V4, IpVersion::V6].map(IpVersion::suffix);
-    let link = suffixes.into_iter().find_map(|suffix| text.strip_suffix(suffix)).unwrap_or(text);
+    let (link, _) = link_and_version(text);
     name(&Node { data: Data::Text(link.to_owned()), origin: node.origin }, place)?;
     Ok(Value::Text(text.to_owned()))
 }

@@ -6,7 +6,7 @@ use super::choices::{DIRECTIONS, word};
 use super::document::{Data, Entry, Node, Table, read_value};
 use super::error::{Fault, InputError, Origin, quoted};
 use super::merge::inherit;
-use super::model::{Change, Directions, Event, Link, LinkModel, Scenario};
+use super::model::{Directions, Event, Link, LinkModel, Scenario};
 use super::overrides::descend;
 use super::suggest::remedy;
 use super::table::SET;
@@ -92,11 +92,11 @@ pub fn set_values(before: &[Link], events: &[Event], after: &[Link]) -> Vec<SetV
     for event in events.iter().filter_map(Event::of_link) {
         let (old, new) = (&before[event.link], &after[event.link]);
         for change in &event.changes {
-            let key = key_of(change);
+            let (key, _) = canonical::change(change);
             for direction in 0..2 {
                 let name = ["forward", "reverse"][direction];
                 let is_known = values.iter().any(|v| (&v.link, v.direction, v.key) == (&old.name, name, key));
-                if is_known || !concerns(event.directions, direction) {
+                if is_known || !event.directions.ends().contains(&direction) {
                     continue;
                 }
                 let [old_value, new_value] = [old, new].map(|link| of(link, direction)[key].clone());
@@ -106,27 +106,6 @@ pub fn set_values(before: &[Link], events: &[Event], after: &[Link]) -> Vec<SetV
         }
     }
     values
-}
-
-/// Whether a change of `directions` concerns the forward (0) or reverse (1) direction.
-pub fn concerns(directions: Directions, direction: usize) -> bool {
-    match directions {
-        Directions::Both => true,
-        Directions::Forward => direction == 0,
-        Directions::Reverse => direction == 1,
-    }
-}
-
-const fn key_of(change: &Change) -> &'static str {
-    match change {
-        Change::State { .. } => "state",
-        Change::Rate(_) => "rate",
-        Change::Delay(_) => "delay",
-        Change::Jitter(_) => "jitter",
-        Change::Loss(_) => "loss",
-        Change::Queue(_) => "queue",
-        Change::Reorder(_) => "reorder",
-    }
 }
 
 /// The message about an order as one about settings of the link.
@@ -179,7 +158,7 @@ fn apart(link: &Link, set: &Table, directions: Directions) -> Vec<Directions> {
 
 /// The present value of a table; `None` if there is none.
 fn present(model: &LinkModel, key: &str) -> Option<Written> {
-    canonical::link_model(model).into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+    canonical::model(model).into_iter().find(|(name, _)| *name == key).map(|(_, value)| value)
 }
 
 /// The order that sets values of a link.

@@ -11,11 +11,14 @@ use crate::measure::{MAX_COUNTED_EVENTS, Outage};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
+use anabranch_middlebox::network_control::ControlRouter;
 use anabranch_netem::network::{BuildError, Forwarding, LinkAddresses, Network, RouterTable, Table};
 use anabranch_netem::{FlowHash, Interface, InterfaceAddress};
 use anabranch_settings::policy::Reliability;
 use anabranch_wire::ip::protocol;
 use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The largest seed: the largest integer of TOML, in which a result contains its scenario.
@@ -224,9 +227,12 @@ impl Scenario {
 }
 
 impl Scenario {
-    /// Whether a node is a router with network control.
-    pub fn has_network_control(&self, node: &str) -> bool {
-        self.routers.iter().any(|router| router.network_control && router.name == node)
+    /// The routers with network control, by their nodes.
+    pub fn control_routers(&self, network: &Network) -> BTreeMap<usize, ControlRouter> {
+        let is_one =
+            |name: &str| self.routers.iter().any(|router| router.network_control && router.name == name);
+        let nodes = network.nodes().iter().enumerate().filter(|(_, node)| is_one(&node.name));
+        nodes.map(|(node, _)| (node, ControlRouter::new(node as u32))).collect()
     }
 
     /// The times of its events, ascending and each once: the first [`MAX_COUNTED_EVENTS`].
@@ -415,6 +421,17 @@ pub enum Directions {
     Forward,
     /// The other way.
     Reverse,
+}
+
+impl Directions {
+    /// The ends of a link from which these directions begin: 0 for the forward one, 1 for the other.
+    pub const fn ends(self) -> Range<usize> {
+        match self {
+            Self::Both => 0..2,
+            Self::Forward => 0..1,
+            Self::Reverse => 1..2,
+        }
+    }
 }
 
 /// An implementation of protocols. The simulator has one only.

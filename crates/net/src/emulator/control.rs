@@ -112,7 +112,7 @@ fn switched(events: &[Event]) -> Vec<(Interface, bool)> {
             Change::State { up } => Some(*up),
             _ => None,
         })?;
-        let ends = (0..2).filter(|&end| link_settings::concerns(event.directions, end));
+        let ends = event.directions.ends();
         Some(ends.map(|end| (Interface::new(event.link, end), up)).collect::<Vec<_>>())
     };
     events.iter().filter_map(of).flatten().collect()

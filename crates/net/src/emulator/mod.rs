@@ -12,7 +12,6 @@ mod drive;
 mod lateness;
 mod middleboxes;
 mod network;
-mod network_control;
 mod packet;
 mod segments;
 mod stack_port;

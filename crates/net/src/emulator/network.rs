@@ -3,17 +3,16 @@
 
 use super::capture::Tap;
 use super::middleboxes::{Arrival, Hop, Middleboxes, Translations};
-use super::network_control::ControlRouters;
 use super::packet::RawPacket;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
-use anabranch_middlebox::network_control::Way;
+use anabranch_middlebox::network_control::{ControlRouter, Way};
 use anabranch_netem::network::BuildError;
 use anabranch_netem::{
     DropCause, FlowHash, Frame, Interface, InterfaceAddress, IpVersion, Link, Network, Totals,
 };
 use anabranch_scenario::Scenario;
-use anabranch_scenario::model::{Directions, Event, LinkEvent, Subject};
+use anabranch_scenario::model::{Event, LinkEvent, Subject};
 use anabranch_scenario::result::{LinkResult, Measured, MiddleboxResult};
 use anabranch_wire::icmp::{Message, Quote, may_be_answered};
 use anabranch_wire::ip::protocol;
@@ -75,7 +74,7 @@ pub struct EmulatedNetwork {
     /// Whether routers choose among several ways by the hash of a packet's flow.
     routes_by_flow: bool,
     /// Routers that choose the ways of paths.
-    routers: Option<ControlRouters>,
+    routers: BTreeMap<usize, ControlRouter>,
     /// Concatenated routes, each followed by [`DELIVERY`].
     hops: Vec<u32>,
     events: Vec<Event>,
@@ -101,7 +100,7 @@ impl EmulatedNetwork {
         let mut network = scenario.real_network()?;
         network.set_seed(seed);
         let routes_by_flow = network.has_alternatives();
-        let routers = ControlRouters::of(scenario, &network);
+        let routers = scenario.control_routers(&network);
         let mut directions = Vec::with_capacity(2 * scenario.links.len());
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
@@ -188,7 +187,7 @@ impl EmulatedNetwork {
             return self.recycle(packet.into_bytes());
         }
         let to = self.address_of(destination);
-        let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
+        let hash = self.route_hash(&packet);
         if let Some(start) = to.and_then(|to| self.route((from, to), hash)) {
             self.offer(now, start, packet);
         } else {
@@ -300,13 +299,8 @@ impl EmulatedNetwork {
         };
         let (link, renumbers) = (*link, *renumbers);
         self.generations[link] = self.generations[link].saturating_add(u8::from(renumbers));
-        let ends = match directions {
-            Directions::Both => 0..2,
-            Directions::Forward => 0..1,
-            Directions::Reverse => 1..2,
-        };
         for change in changes {
-            for end in ends.clone() {
+            for end in directions.ends() {
                 let direction = Interface::new(link, end);
                 self.directions[direction.index()].link.change(now, change);
                 self.update_direction(direction.0);
@@ -337,7 +331,8 @@ impl EmulatedNetwork {
             deliver(Arrived { at: now, to, packet });
         } else {
             let next = packet.next;
-            let (next, packet) = self.pass_to_router(now, next, packet);
+            let (next, packet) =
+                if self.routers.is_empty() { (next, packet) } else { self.pass_to_router(now, next, packet) };
             self.offer(now, next, packet);
         }
     }
@@ -367,7 +362,7 @@ impl EmulatedNetwork {
             let next = match hop {
                 Hop::Stored(next) => Some(next),
                 Hop::ToDestination => {
-                    let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
+                    let hash = self.route_hash(&packet);
                     let to = self.address_of(packet.destination());
                     to.and_then(|to| self.route_from(here, to, hash))
                 }
@@ -390,10 +385,10 @@ impl EmulatedNetwork {
     fn pass_to_router(&mut self, now: Time, next: u32, mut packet: RawPacket) -> (u32, RawPacket) {
         let current = Interface(self.hops[next as usize]);
         let node = self.network.owner(current);
-        let Some(router) = self.routers.as_mut().and_then(|routers| routers.at(node)) else {
+        let Some(router) = self.routers.get_mut(&node) else {
             return (next, packet);
         };
-        let to = InterfaceAddress::with_generation(packet.destination()).map(|(address, _)| address);
+        let to = InterfaceAddress::of(packet.destination());
         let flow = packet.flow_key();
         let chosen = match (flow, to, packet.request()) {
             (Some(flow), Some(to), Some(mut request)) => {
@@ -410,13 +405,18 @@ impl EmulatedNetwork {
             _ => None,
         };
         let other = chosen.filter(|&by| by != current).zip(to);
-        let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
+        let hash = self.route_hash(&packet);
         let start = other.and_then(|(by, to)| self.route((by, to), hash)).unwrap_or(next);
         let by = Interface(self.hops[start as usize]);
-        if let Some(router) = self.routers.as_mut().and_then(|routers| routers.at(node)) {
+        if let Some(router) = self.routers.get_mut(&node) {
             router.forwarded(now, by, packet.wire_len());
         }
         (start, packet)
+    }
+
+    /// The hash by which routers choose among several ways; the same for all packets if there are none.
+    fn route_hash(&self, packet: &RawPacket) -> FlowHash {
+        if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() }
     }
 
     /// Offers a packet to the direction at this index of its route.
@@ -465,7 +465,7 @@ impl EmulatedNetwork {
         }
         let to = self.address_of(source);
         // An error takes the way of the packet that it quotes.
-        let hash = if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() };
+        let hash = self.route_hash(packet);
         let Some(start) = to.and_then(|to| self.route_from(direction, to, hash)) else {
             self.unreachable += 1;
             return;

@@ -216,9 +216,7 @@ impl Report<'_> {
 
     /// The links that packets of a flow take from one end to another, in order.
     fn links(&self, index: usize, ends: [SocketAddr; 2]) -> Vec<String> {
-        let address =
-            |end: SocketAddr| InterfaceAddress::with_generation(end.ip()).map(|(address, _)| address);
-        let [from, to] = ends.map(address);
+        let [from, to] = ends.map(|end| InterfaceAddress::of(end.ip()));
         let network = self.scenario.network().ok();
         let hash = flow_hash(&self.scenario.flows[index].protocol, ends);
         let route = network

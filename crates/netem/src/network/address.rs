@@ -91,6 +91,15 @@ impl InterfaceAddress {
         }
     }
 
+    /// The interface's address that has this value in any generation; `None` if no interface has it.
+    #[inline]
+    pub const fn of(address: IpAddr) -> Option<Self> {
+        match Self::with_generation(address) {
+            Some((found, _)) => Some(found),
+            None => None,
+        }
+    }
+
     #[inline]
     const fn of_ipv4(bits: u32) -> Option<(Self, u8)> {
         let offset = bits.wrapping_sub(FIRST);
@@ -168,8 +177,8 @@ impl Interface {
     /// The interface with this address, of either scope and any generation; `None` if no interface has it.
     #[inline]
     pub const fn of_address(address: IpAddr) -> Option<Self> {
-        match Self::with_generation(address) {
-            Some((interface, _)) => Some(interface),
+        match InterfaceAddress::of(address) {
+            Some(found) => Some(found.interface),
             None => None,
         }
     }

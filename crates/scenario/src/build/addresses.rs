@@ -1,6 +1,6 @@
 //! Checks of addresses: shared and several ones, and the version of IP of each flow's first path.
 
-use super::flow::Placed;
+use super::flow::{Placed, is_host, placed_of};
 use super::{Element, LinkIndex, find_link};
 use crate::error::{Fault, Origin, quoted};
 use crate::model::{IpVersion, IpVersions, Link, Scenario, Scope, SharedAddress};
@@ -58,13 +58,10 @@ fn shared(
 ) -> Result<SharedAddress, String> {
     let [own, of] = [&links[at], &links[other]];
     let name = quoted(&of.name);
-    let is_host = |node: &String| {
-        flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
-    };
     if at == other {
         return Err(format!("is {name} itself; name another link"));
     }
-    let common = |end: &usize| is_host(&own.between[*end]) && of.between.contains(&own.between[*end]);
+    let common = |end: &usize| is_host(flows, &own.between[*end]) && of.between.contains(&own.between[*end]);
     let ends: Vec<usize> = (0..2).filter(common).collect();
     let [end] = ends[..] else {
         return Err(match ends[..] {
@@ -92,20 +89,15 @@ fn shared(
 /// Checks that routes of one version of IP connect the hosts of each connection, and that each initial path has a
 /// single version.
 pub(super) fn check(scenario: &Scenario, flows: &[Placed]) -> Result<(), Fault> {
-    let versions: Vec<_> = (0..scenario.links.len()).map(|link| scenario.versions(link)).collect();
     let shares = scenario.links.iter().any(|link| link.address_of.is_some());
     let selects = |placed: &Placed| placed.flow.initial_version.is_some();
-    if !shares
-        && !flows.iter().any(selects)
-        && versions.iter().all(|other| *other == versions[0] && *other != IpVersions::Both)
-    {
+    if !shares && !flows.iter().any(selects) && scenario.used_versions() != IpVersions::Both {
         return Ok(());
     }
     let mut network = match scenario.network() {
         Ok(network) => network,
         Err(BuildError::Unreachable { flow, hosts }) => {
-            let proxied = || scenario.proxied().nth(flow - flows.len()).map(|(flow, _)| flow);
-            let placed = flows.get(flow).or_else(|| flows.get(proxied()?)).expect("of a flow");
+            let placed = placed_of(scenario, flows, flow);
             let [from, to] = hosts.map(|host| quoted(&host));
             let message = format!(
                 "flow {}: no links of one version of IP connect {from} with {to}; set ip = \"both\" for the links of \

@@ -1,7 +1,8 @@
 //! Events of flows: backups of Multipath TCP, and primary destinations of SCTP.
 
+use super::LinkIndex;
 use super::flow::{links_at, links_of_ends};
-use super::{LinkIndex, link_and_version};
+use crate::check::link_and_version;
 use crate::error::{Fault, quoted};
 use crate::model::{Directions, Flow, FlowChange, IpVersion, IpVersions, Link, Protocol};
 use crate::suggest::remedy;

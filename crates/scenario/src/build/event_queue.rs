@@ -68,7 +68,7 @@ impl Queues {
         directions: Directions,
     ) -> Result<Vec<(Directions, Queue)>, Fault> {
         let mut new = Vec::new();
-        for at in sides(directions) {
+        for at in directions.ends() {
             let (present, mtu) = &mut self.present[link][at];
             *present = self.written[table].complete(present, *mtu)?;
             new.push((SIDES[at], present.clone()));
@@ -80,7 +80,7 @@ impl Queues {
     pub fn apply(&mut self, event: &LinkEvent) {
         for change in &event.changes {
             if let Change::Queue(queue) = change {
-                for at in sides(event.directions) {
+                for at in event.directions.ends() {
                     self.present[event.link][at].0 = queue.clone();
                 }
             }
@@ -89,11 +89,6 @@ impl Queues {
 }
 
 const SIDES: [Directions; 2] = [Directions::Forward, Directions::Reverse];
-
-/// The indices of directions.
-fn sides(directions: Directions) -> impl Iterator<Item = usize> {
-    (0..2).filter(move |&at| directions == Directions::Both || directions == SIDES[at])
-}
 
 /// An event with the key alone.
 fn table(node: Node) -> Table {

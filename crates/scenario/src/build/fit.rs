@@ -1,7 +1,7 @@
 //! Checks that packets and messages fit into links and buffers: data that does not fit would wait forever,
 //! and the path would seem dead.
 
-use super::flow::Placed;
+use super::flow::{Placed, is_host};
 use super::seconds;
 use crate::error::{Fault, Origin, quoted};
 use crate::model::{Flow, IpVersion, IpVersions, Link, LinkModel, MessageSize, Protocol, Scope, Workload};
@@ -45,9 +45,7 @@ pub(super) fn links(ip: IpVersions, links: &[Link]) -> Result<(), Fault> {
 /// Link-local addresses belong to IPv6, and only hosts use them: routers do not forward packets from or to
 /// such addresses (RFC 4291 §2.5.6).
 pub(super) fn scopes(ip: IpVersions, links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
-    let is_host = |node: &String| {
-        flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
-    };
+    let is_host = |node: &String| is_host(flows, node);
     let has_v6 = |link: &Link| link.versions(ip).has(IpVersion::V6);
     let Some(link) = links
         .iter()

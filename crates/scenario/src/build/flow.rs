@@ -1,12 +1,12 @@
 //! Flows and the settings of their protocols.
 
-use super::{Element, LinkIndex, Names, find_link, link_and_version, seconds, spread, streams, workload};
-use crate::check::{self, Context};
+use super::{Element, LinkIndex, Names, find_link, seconds, spread, streams, workload};
+use crate::check::{self, Context, link_and_version};
 use crate::choices::{self, FLOW_DIRECTIONS, Protocols, STACKS, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Directions, Flow, IpVersion, Link, Protocol, Stack, Workload};
+use crate::model::{Directions, Flow, IpVersion, Link, Protocol, Scenario, Stack, Workload};
 use crate::overrides::name_of;
 use crate::suggest::remedy;
 use crate::table;
@@ -16,6 +16,17 @@ use anabranch_multipath::congestion::{Entry, Signal};
 use anabranch_multipath::path_manager;
 use anabranch_settings::key::{AUTO, Key};
 use anabranch_settings::setting;
+
+/// Whether a node is an end of a flow or a proxy.
+pub(super) fn is_host(flows: &[Placed], node: &String) -> bool {
+    flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
+}
+
+/// The flow of a connection, which may be that behind a proxy.
+pub(super) fn placed_of<'a>(scenario: &Scenario, flows: &'a [Placed], connection: usize) -> &'a Placed {
+    let proxied = || scenario.proxied().nth(connection - flows.len()).map(|(flow, _)| flow);
+    flows.get(connection).or_else(|| flows.get(proxied()?)).expect("of a flow")
+}
 
 /// A flow, and the places of its parts in the file.
 pub(super) struct Placed {

@@ -1,6 +1,6 @@
 //! Settings and routing tables of hosts.
 
-use super::flow::Placed;
+use super::flow::{Placed, placed_of};
 use super::{Element, LinkIndex, Names, find_link};
 use crate::check::{self, Context};
 use crate::error::{Fault, Origin, quoted};
@@ -77,9 +77,7 @@ pub(super) fn check_reach(scenario: &Scenario, flows: &[Placed]) -> Result<(), F
     let mut network = match scenario.network() {
         Ok(network) => network,
         Err(BuildError::Unreachable { flow, .. }) => {
-            let proxied = || scenario.proxied().nth(flow - flows.len()).map(|(flow, _)| flow);
-            let placed = flows.get(flow).or_else(|| flows.get(proxied()?)).expect("of a flow");
-            return Err(apart(placed, connections[flow]));
+            return Err(apart(placed_of(scenario, flows, flow), connections[flow]));
         }
         Err(error) => return Err(Fault::new(Origin::Nowhere, error.to_string())),
     };

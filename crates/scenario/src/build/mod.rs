@@ -18,7 +18,7 @@ use super::check::{self, Context};
 use super::choices::{IP_VERSIONS, pick};
 use super::document::{Data, Node, Table};
 use super::error::{Fault, Origin, quoted};
-use super::model::{Event, IpVersion, Link, Scenario};
+use super::model::{Event, Link, Scenario};
 use super::suggest::remedy;
 use super::table::{HEAD, ROOT};
 use super::trace::Source;
@@ -181,12 +181,6 @@ impl LinkIndex {
     fn of(links: &[Link]) -> Self {
         Self(links.iter().enumerate().map(|(index, link)| (link.name.clone(), index)).collect())
     }
-}
-
-/// The link that a name selects, and the version of IP if the name ends with one.
-fn link_and_version(name: &str) -> (&str, Option<IpVersion>) {
-    let ends_with = |version: IpVersion| Some((name.strip_suffix(version.suffix())?, Some(version)));
-    [IpVersion::V4, IpVersion::V6].into_iter().find_map(ends_with).unwrap_or((name, None))
 }
 
 /// A duration, or a range: its minimum and its width.

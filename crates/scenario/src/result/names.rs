@@ -29,7 +29,7 @@ impl PathNames {
 
 fn name(scenario: &Scenario, [local, remote]: [IpAddr; 2]) -> String {
     let link = |address| {
-        let link = InterfaceAddress::with_generation(address)?.0.link();
+        let link = InterfaceAddress::of(address)?.link();
         scenario.links.get(link).map(|declared| (declared.name.as_str(), scenario.versions(link)))
     };
     let (Some((from, at_sender)), Some((to, at_receiver))) = (link(local), link(remote)) else {

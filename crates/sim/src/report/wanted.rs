@@ -1,6 +1,6 @@
 //! The paths that the hosts of a flow want to use, and why some never opened.
 
-use super::route::links_of;
+use super::route::hashed_route;
 use crate::engine::Datapath;
 use crate::host::{Flow, FlowEnvironment, RECEIVER, SENDER};
 use crate::scenario::Scenario;
@@ -19,7 +19,7 @@ pub(super) fn paths(
     let found = match protocol {
         Protocol::Udp => Vec::new(),
         Protocol::Tcp(_) => of_single_path(flow, world).into_iter().collect(),
-        Protocol::Mptcp(_) | Protocol::Sctp(_) => of_several_paths(scenario, (flow, protocol), world),
+        Protocol::Mptcp(_) | Protocol::Sctp(_) => of_several_paths((flow, protocol), world),
     };
     let mut names = PathNames::default();
     let result = |(at, path): (usize, &Found)| {
@@ -58,11 +58,7 @@ fn of_single_path(flow: &Flow, world: &FlowEnvironment) -> Option<Found> {
 }
 
 /// The paths that the connecting end wants, and those to addresses that it never heard of.
-fn of_several_paths(
-    scenario: &Scenario,
-    (flow, protocol): (&Flow, &Protocol),
-    world: &mut FlowEnvironment,
-) -> Vec<Found> {
+fn of_several_paths((flow, protocol): (&Flow, &Protocol), world: &mut FlowEnvironment) -> Vec<Found> {
     let wanted = |side: usize| {
         let endpoint = flow.endpoint(side, &world.hosts);
         endpoint.map(Endpoint::wanted_paths).unwrap_or_default()
@@ -84,7 +80,7 @@ fn of_several_paths(
         // The client would join from each address with a route, but does not know the server's address.
         let routed = |client: &&IpAddr| {
             let ends = [**client, server].map(|ip| SocketAddr::new(ip, 0));
-            !links_of(scenario, (ends, protocol), network).is_empty()
+            !hashed_route((ends, protocol), network).is_empty()
         };
         let routed: Vec<IpAddr> = clients.iter().filter(routed).copied().collect();
         found.extend(routed.into_iter().map(|client| Found { client, server, obstacle }));

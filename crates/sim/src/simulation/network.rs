@@ -4,7 +4,7 @@ use super::Simulation;
 use crate::engine::Datapath;
 use crate::engine::datapath::EndId;
 use crate::host::{Awaited, RECEIVER, SENDER};
-use crate::scenario::model::{Directions, Event, FlowEvent, LinkEvent, Subject};
+use crate::scenario::model::{Event, FlowEvent, LinkEvent, Subject};
 use anabranch_base::time::Time;
 use anabranch_multipath::scheduler::KnownPath;
 use anabranch_netem::{Interface, InterfaceAddress};
@@ -58,11 +58,7 @@ impl Simulation {
         if event.renumbers {
             self.renumber(now, interfaces);
         }
-        let concerned = match event.directions {
-            Directions::Both => &interfaces[..],
-            Directions::Forward => &interfaces[..1],
-            Directions::Reverse => &interfaces[1..],
-        };
+        let concerned = &interfaces[event.directions.ends()];
         for change in &event.changes {
             let up = |datapath: &mut Datapath| interfaces.map(|interface| datapath.link(interface).is_up());
             let before = up(&mut self.world.datapath);

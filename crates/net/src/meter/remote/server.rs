@@ -271,9 +271,7 @@ impl Client {
         match host.ip().to_canonical() {
             IpAddr::V4(_) if everywhere => SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0),
             IpAddr::V6(_) if everywhere => SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0),
-            own @ IpAddr::V4(_) => SocketAddr::new(own, 0),
-            // A link-local address is valid only together with its link.
-            IpAddr::V6(_) => at_port(host, 0),
+            _ => own_address(host, 0),
         }
     }
 
@@ -320,6 +318,15 @@ impl Client {
                 Ok(format!("a test of {seconds:.1} s with {flows} flow{}", if flows == 1 { "" } else { "s" }))
             }
         }
+    }
+}
+
+/// The address to which a client connected, with another port.
+fn own_address(host: SocketAddr, port: u16) -> SocketAddr {
+    match host.ip().to_canonical() {
+        own @ IpAddr::V4(_) => SocketAddr::new(own, port),
+        // A link-local address is valid only together with its link.
+        IpAddr::V6(_) => at_port(host, port),
     }
 }
 
@@ -402,8 +409,7 @@ impl FlowAcceptor<'_> {
         match listening {
             Some(listening) => self.accept_at_own_port(listening, flow, greeting),
             None if flow.transport == Transport::Udp => {
-                let address = SocketAddr::new(self.host.ip().to_canonical(), self.host.port());
-                let address = if address.is_ipv6() { self.host } else { address };
+                let address = own_address(self.host, self.host.port());
                 let listening = open::listening(&flow.options, flow.transport, address)?;
                 self.accept_at_own_port(listening, flow, greeting)
             }

@@ -17,10 +17,7 @@ pub struct ControlRouters {
 impl ControlRouters {
     /// Those of a scenario; `None` without any.
     pub(super) fn of(scenario: &Scenario, network: &Network) -> Option<Box<Self>> {
-        let routers = network.nodes().iter().enumerate();
-        let routers = routers.filter(|(_, node)| scenario.has_network_control(&node.name));
-        let routers: BTreeMap<_, _> =
-            routers.map(|(node, _)| (node, ControlRouter::new(node as u32))).collect();
+        let routers = scenario.control_routers(network);
         (!routers.is_empty()).then(|| Box::new(Self { routers, onward: BTreeMap::new() }))
     }
 }

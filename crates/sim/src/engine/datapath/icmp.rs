@@ -107,7 +107,7 @@ impl Datapath {
 
     /// The first hop of an error from a direction's router to an end of a flow.
     fn error_route(&mut self, direction: u32, end: EndId, error: &Packet) -> u32 {
-        let Some((to, _)) = InterfaceAddress::with_generation(error.destination) else { return UNREACHABLE };
+        let Some(to) = InterfaceAddress::of(error.destination) else { return UNREACHABLE };
         let hash = self.flow_hash(error);
         if let Some(&start) = self.error_routes.get(&(direction, end, to, hash)) {
             return start;

@@ -173,8 +173,8 @@ impl Datapath {
 
     /// The next hop of a packet whose destination was changed to the sender of the packets with next hop `like`.
     fn route_back(&mut self, index: usize, packet: &Packet, like: Next) -> Next {
-        let to = InterfaceAddress::with_generation(packet.destination);
-        let Some((end, (to, _))) = self.sender_at(like).zip(to) else { return UNREACHABLE };
+        let to = InterfaceAddress::of(packet.destination);
+        let Some((end, to)) = self.sender_at(like).zip(to) else { return UNREACHABLE };
         let hash = self.flow_hash(packet);
         if let Some(&start) = self.placed(index).back.get(&(to, end, hash)) {
             return start;

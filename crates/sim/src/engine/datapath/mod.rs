@@ -568,8 +568,7 @@ impl Datapath {
     /// Finds the route between a packet's addresses, which leads to `end`, and stores it.
     #[cold]
     fn resolve(&mut self, end: EndId, routes: &mut Routes, packet: &Packet) -> u32 {
-        let address = |value| InterfaceAddress::with_generation(value).map(|(address, _)| address);
-        let pair = address(packet.source).zip(address(packet.destination));
+        let pair = InterfaceAddress::of(packet.source).zip(InterfaceAddress::of(packet.destination));
         let hash = self.flow_hash(packet);
         let pair = pair.filter(|_| self.has_present_addresses(packet));
         let start = match pair.and_then(|(from, to)| self.network.route_of([from, to], hash)) {

@@ -7,12 +7,7 @@ use anabranch_netem::{FlowHash, Frame};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::sctp::{Chunk, NetworkControl};
 use anabranch_wire::{Body, Packet};
-use core::net::{IpAddr, SocketAddr};
-
-/// The address of an interface, of any generation.
-fn address_of(value: IpAddr) -> Option<InterfaceAddress> {
-    InterfaceAddress::with_generation(value).map(|(address, _)| address)
-}
+use core::net::SocketAddr;
 
 /// The request at the start of a packet.
 fn request_in(packet: &mut Packet) -> Option<&mut NetworkControl> {
@@ -38,7 +33,7 @@ impl Datapath {
     ) -> Vec<Interface> {
         let Some(routers) = &mut self.routers else { return route };
         let flow = FlowKey { protocol: protocol::SCTP, source, destination };
-        let Some(to) = address_of(destination.ip()) else { return route };
+        let Some(to) = InterfaceAddress::of(destination.ip()) else { return route };
         let mut at = 1;
         while at < route.len() {
             let router = routers.routers.get_mut(&self.network.owner(route[at]));
@@ -60,8 +55,9 @@ impl Datapath {
         direction: u32,
         mut frame: PacketRef,
     ) -> Option<PacketRef> {
+        let Some(routers) = &self.routers else { return Some(frame) };
         let node = self.network.owner(Interface(direction).opposite());
-        if !self.routers.as_ref().is_some_and(|routers| routers.routers.contains_key(&node)) {
+        if !routers.routers.contains_key(&node) {
             return Some(frame);
         }
         let current = Interface(self.hops[frame.next as usize]);
@@ -95,7 +91,7 @@ impl Datapath {
     /// Chooses the way of a request and fills a record.
     fn answer_request(&mut self, now: Time, node: usize, frame: PacketRef) -> Option<Interface> {
         let mut packet = self.slab.get(frame.id).clone();
-        let (flow, to) = (FlowKey::of(&packet), address_of(packet.destination));
+        let (flow, to) = (FlowKey::of(&packet), InterfaceAddress::of(packet.destination));
         let (Some(flow), Some(to), Some(request)) = (flow, to, request_in(&mut packet)) else {
             return None;
         };
@@ -115,7 +111,7 @@ impl Datapath {
     /// Index of the first hop of the route by a router's interface to the end of a flow that is a frame's destination.
     fn onward_by(&mut self, by: Interface, frame: PacketRef) -> Option<u32> {
         let packet = self.slab.get(frame.id);
-        let (hash, to) = (self.flow_hash(packet), address_of(packet.destination)?);
+        let (hash, to) = (self.flow_hash(packet), InterfaceAddress::of(packet.destination)?);
         let end = self.sender_of(frame)? ^ 1;
         let known = self.routers.as_ref().and_then(|routers| routers.onward.get(&(by, to, end, hash)));
         if let Some(&start) = known {
