@@ -4,10 +4,10 @@ use super::class::Class;
 use super::control::Control;
 use super::fault;
 use crate::errors::input_error_at;
-use anabranch_base::time::{Duration, Time};
+use anabranch_base::time::Time;
 use anabranch_multipath::PathId;
 use anabranch_multipath::congestion::{
-    Ack, CongestionControl, Idle, Loss, LossKind, PathSetup, PenaltyInSlowStart, Rules, Timeout, conformance,
+    CongestionControl, LossKind, PathSetup, PenaltyInSlowStart, Rules, conformance,
 };
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -75,8 +75,9 @@ enum Kind {
 }
 
 impl Event {
-    fn apply(self, control: &mut dyn CongestionControl, now: Time, path: PathId) {
-        let nanos = Duration::from_nanos;
+    /// The same event as tests of laws report it.
+    fn of_path(self, path: u8) -> conformance::Event {
+        use conformance::Event as E;
         match self {
             Self::AddPath { mss, initial_window, initial_ssthresh, ssthresh_floor } => {
                 let setup = PathSetup {
@@ -88,26 +89,21 @@ impl Event {
                     abc_limit: Some(1),
                     whole_packets: false,
                 };
-                control.add_path(path, setup);
+                E::Add(path, setup)
             }
-            Self::RemovePath => control.remove_path(path),
-            Self::Recovered => control.on_recovered(now, path),
-            Self::Idle => control.on_idle(&Idle { now, path, timeouts: 1 }),
-            Self::Penalise => control.penalise(now, path, PenaltyInSlowStart::Unbounded),
-            Self::SetUsable { usable } => control.set_usable(path, usable),
-            Self::Ack { acked, rtt_ns, srtt_ns, cwnd_limited } => {
-                let (rtt, srtt) = (rtt_ns.map(nanos), srtt_ns.map(nanos));
-                control.on_ack(&Ack { now, path, acked, rtt, srtt, cwnd_limited });
+            Self::RemovePath => E::Remove(path),
+            Self::Recovered => E::Recovered(path),
+            Self::Idle => E::Idle(path, 1),
+            Self::Penalise => E::Penalise(path, PenaltyInSlowStart::Unbounded),
+            Self::SetUsable { usable } => E::Usable(path, usable),
+            Self::Ack { acked, rtt_ns: rtt, srtt_ns: srtt, cwnd_limited: limited } => {
+                E::Ack { path, acked, rtt, srtt, limited }
             }
             Self::Loss { kind: Kind::FastRetransmit, in_flight } => {
-                control.on_loss(&Loss { now, path, kind: LossKind::FastRetransmit, in_flight });
+                E::Loss(path, LossKind::FastRetransmit, in_flight)
             }
-            Self::Loss { kind: Kind::Ecn, in_flight } => {
-                control.on_loss(&Loss { now, path, kind: LossKind::Ecn, in_flight });
-            }
-            Self::Timeout { repeated, in_flight } => {
-                control.on_timeout(&Timeout { now, path, repeated, in_flight });
-            }
+            Self::Loss { kind: Kind::Ecn, in_flight } => E::Loss(path, LossKind::Ecn, in_flight),
+            Self::Timeout { repeated, in_flight } => E::Timeout(path, repeated, in_flight),
         }
     }
 }
@@ -119,7 +115,7 @@ fn replay(text: &str, control: &mut dyn CongestionControl, tolerance: u64) -> Py
     for (n, line) in text.lines().enumerate().skip(1) {
         let wrong = |error| input_error_at(format!("line {} is no event: {error}", n + 1), None, None);
         let Line { now_ns, after, path, event } = serde_json::from_str(line).map_err(wrong)?;
-        event.apply(control, Time::from_nanos(now_ns), PathId(path));
+        event.of_path(path).apply(control, &mut Time::from_nanos(now_ns));
         if fault::is_set() {
             break;
         }
