@@ -90,7 +90,7 @@ def _obstacle(wanted: WantedPathResult, flow: FlowResult, document: Document) ->
     """The reason for which a path never opened, with the losses of its links."""
     reason = OBSTACLES[str(wanted["reason"])]
     tried = [path for path in flow["paths"] if path["name"] == wanted["name"] and path["links"] and path["packets"]]
-    causes = dict.fromkeys(_lossy_links({**flow, "paths": tried}, document)) if tried else {}
+    causes = dict.fromkeys(_lossy_links({**flow, "paths": tried}, document))
     return "; ".join([reason, *causes])
 
 

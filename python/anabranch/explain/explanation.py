@@ -20,7 +20,7 @@ from anabranch.explain.finding import MIN_GAIN, Finding, Measured, ranked
 from anabranch.explain.network_remedies import busiest
 from anabranch.explain.objective import Objective
 from anabranch.explain.proposals import mbps
-from anabranch.explain.remedies import KINDS, WITHOUT_REMEDY
+from anabranch.explain.remedies import WITHOUT_REMEDY, proposed
 from anabranch.explain.trials import START_SPREAD_S, Trials, check_of, is_valid, request, spread_starts
 from anabranch.paths import check_content
 from anabranch.remarks import released
@@ -150,12 +150,10 @@ def explain(scenario: Scenario, options: Options | None = None, world: World = "
     chosen = options or Options()
     chosen.check()
     with Trials(chosen.jobs, chosen.time_limit_s) as trials:
-        seed = chosen.seed
-        base = trials.first(scenario, seed)
-        facts = Facts.of(base, chosen.flow)
+        facts = Facts.of(trials.first(scenario, chosen.seed), chosen.flow)
         facts.check_duration()
         check = check_of(world, scenario)
-        work = _Work(scenario, trials, replace(chosen, seed=int(base["seed"])), facts, check)
+        work = _Work(scenario, trials, chosen, facts, check)
         return work.verified() if chosen.runs else work.unverified()
 
 
@@ -169,7 +167,7 @@ class _Work:
         self._trials = trials
         self._options = options
         self._facts = facts
-        self._seed = options.seed or 0
+        self._seed = int(facts.document["seed"])
         self._check = check
         self._objective = Objective.of(facts.document, facts.name, options.aim)
         self._left_out = 0
@@ -199,11 +197,9 @@ class _Work:
 
     def _proposed(self) -> list[Finding]:
         """All remedies that the scenario accepts."""
-        facts = self._facts
-        found = [(kind, proposal) for kind in KINDS for proposal in kind.propose(facts)]
         return [
-            Finding(kind.name, facts.name, (proposal,), proposal.cause)
-            for kind, proposal in found
+            Finding(kind.name, self._facts.name, (proposal,), proposal.cause)
+            for kind, proposal in proposed(self._facts)
             if self._accepts(proposal.settings)
         ]
 
@@ -372,7 +368,8 @@ def explain_document(
     text = "\n".join(setting(key, value) for key, value in document["scenario"].items())
     scenario = Scenario(text, file)
     found = explain(scenario, chosen, cast("World", document["world"]))
-    then, now = goodput_bps(Facts.of(document, found.flow).flow), found.goodput_bps
+    facts = Facts.of(document, found.flow)
+    then, now = goodput_bps(facts.flow), found.goodput_bps
     if abs(then - now) <= _SAME_GOODPUT * max(then, now):
         return found
     note = (
@@ -382,13 +379,13 @@ def explain_document(
     found = replace(found, notes=(*found.notes, note))
     if document["world"] == "kernel" and abs(then - now) > _REPRODUCED * max(then, now):
         check = check_of("kernel", scenario)
-        return _with_observed(found, document, lambda settings: is_valid(scenario, settings, check))
+        return _with_observed(found, facts, lambda settings: is_valid(scenario, settings, check))
     return found
 
 
-def _with_observed(found: Explanation, document: Document, accepts: Callable[[Sequence[str]], bool]) -> Explanation:
+def _with_observed(found: Explanation, facts: Facts, accepts: Callable[[Sequence[str]], bool]) -> Explanation:
     """An explanation whose first findings follow from the run itself, since the simulator does not reproduce it."""
-    likely = _likely(Facts.of(document, found.flow), accepts)
+    likely = _likely(facts, accepts)
     if not likely:
         return found
     kinds = {each.kind for each in likely}
@@ -398,9 +395,8 @@ def _with_observed(found: Explanation, document: Document, accepts: Callable[[Se
 
 def _likely(facts: Facts, accepts: Callable[[Sequence[str]], bool]) -> list[Finding]:
     """The causes by evidence alone, at most three kinds."""
-    found = [(kind, proposal) for kind in KINDS for proposal in kind.propose(facts)]
     by_kind: dict[str, Finding] = {}
-    for kind, proposal in sorted(found, key=lambda each: -each[1].evidence):
+    for kind, proposal in sorted(proposed(facts), key=lambda each: -each[1].evidence):
         if proposal.evidence >= _MIN_EVIDENCE and kind.name not in by_kind and accepts(proposal.settings):
             by_kind[kind.name] = Finding(kind.name, facts.name, (proposal,), proposal.cause)
     return list(by_kind.values())[:_MAX_UNVERIFIED]

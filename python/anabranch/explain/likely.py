@@ -9,7 +9,7 @@ from anabranch.errors import InputError
 from anabranch.explain.endpoint_remedies import PACED
 from anabranch.explain.facts import Facts
 from anabranch.explain.network_remedies import busiest
-from anabranch.explain.remedies import KINDS, WITHOUT_REMEDY
+from anabranch.explain.remedies import WITHOUT_REMEDY, proposed
 
 if TYPE_CHECKING:
     from anabranch._core.document import Document
@@ -68,7 +68,7 @@ def _without_remedy(facts: Facts) -> tuple[str, str] | None:
 
 def _most_likely(facts: Facts) -> tuple[str, str]:
     """Kind and sentence of the cause with the most evidence."""
-    found = [(proposal.evidence, kind.name, proposal.cause) for kind in KINDS for proposal in kind.propose(facts)]
+    found = [(proposal.evidence, kind.name, proposal.cause) for kind, proposal in proposed(facts)]
     evidence, kind, cause = max(found, key=lambda each: each[0], default=(0.0, "unknown", ""))
     return ("unknown", "") if evidence < _MIN_EVIDENCE else (kind, cause)
 

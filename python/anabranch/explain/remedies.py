@@ -54,6 +54,18 @@ KINDS: tuple[Kind, ...] = (
     Kind("nagle", "small packets held back", ends.nagle),
     Kind("association", "settings of SCTP", ends.association),
 )
+
+
+def proposed(facts: Facts) -> Iterator[tuple[Kind, Proposal]]:
+    """The proposals of all kinds, in the order of the table.
+
+    Args:
+        facts: The facts about a flow.
+
+    """
+    return ((kind, proposal) for kind in KINDS for proposal in kind.propose(facts))
+
+
 """All kinds that have a remedy, in the order in which equal ones are tried."""
 
 WITHOUT_REMEDY = {

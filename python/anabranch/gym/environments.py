@@ -45,6 +45,8 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
     key: ClassVar[str]
     """Key of the flow that names the steered algorithm."""
     algorithm: ClassVar[str]
+    least_action: ClassVar[float]
+    """Least number of an action; the largest is 1."""
 
     def __init__(self, split: Split = "train", scenario: Scenario | None = None) -> None:
         """Open an environment.
@@ -63,9 +65,10 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
         self.scenario = scenario if scenario is not None else network(SPLITS[split][0])
         self._fixed = scenario
         size = PATHS * _PER_PATH + _OF_FLOW
+        self.action_space = gymnasium.spaces.Box(self.least_action, 1.0, (PATHS,), np.float32)
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (size,), np.float32)
         self._run: Simulation | None = None
-        self._advanced: NDArray[np.float32] | None = None
+        self._has_advanced = False
 
     @classmethod
     def vector(cls, num_envs: int = 1, **options: Any) -> ThreadVectorEnv:
@@ -95,7 +98,7 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
         self._schedulers: list[SharesScheduler] = []
         self._controls: list[SteeredControl] = []
         self._run = Simulation(self.scenario.set(f"flow.{flow}.{self.key}", self.algorithm), seed=chosen)
-        self._advanced = None
+        self._has_advanced = False
         self._steps = 0
         self._last = self._now = self._sample()
         self._least_rtt_s = [np.inf] * PATHS
@@ -115,7 +118,7 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
 
         """
         run = self.advance(action)
-        self._advanced = None
+        self._has_advanced = False
         self._last, self._now = self._now, self._sample()
         for at, path in enumerate(self._paths(self._now)):
             self._least_rtt_s[at] = min(self._least_rtt_s[at], path["srtt_s"] or np.inf)
@@ -129,9 +132,9 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
             InputError: As `step`.
 
         """
-        if self._run is None or (self._run.is_over and self._advanced is None):
+        if self._run is None or (self._run.is_over and not self._has_advanced):
             raise InputError("the episode is over or has not begun; call reset before step")
-        if self._advanced is None:
+        if not self._has_advanced:
             action = np.asarray(action, np.float32)
             if action.shape != (PATHS,) or not np.isfinite(action).all():
                 raise InputError(f"an action is {PATHS} finite numbers, not {action!r}")
@@ -139,7 +142,7 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
                 self.apply(action)
                 self._steps += 1
                 self._run.step_until(self._steps * STEP_S)
-            self._advanced = action
+            self._has_advanced = True
         return self._run
 
     @abstractmethod
@@ -199,10 +202,7 @@ class Scheduler(_Environment):
 
     key = "scheduler"
     algorithm = steered.SCHEDULER
-
-    def __init__(self, split: Split = "train", scenario: Scenario | None = None) -> None:
-        super().__init__(split, scenario)
-        self.action_space = gymnasium.spaces.Box(0.0, 1.0, (PATHS,), np.float32)
+    least_action = 0.0
 
     def apply(self, action: NDArray[np.float32]) -> None:
         """Set the shares of all paths."""
@@ -224,10 +224,7 @@ class Congestion(_Environment):
 
     key = "congestion"
     algorithm = steered.CONTROL
-
-    def __init__(self, split: Split = "train", scenario: Scenario | None = None) -> None:
-        super().__init__(split, scenario)
-        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (PATHS,), np.float32)
+    least_action = -1.0
 
     def apply(self, action: NDArray[np.float32]) -> None:
         """Multiply the windows by powers of two."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _STREAMS = ("tcp", "mptcp")
+_ALL = (*_STREAMS, "udp", "sctp")
 _CMT_OF_MPTCP = ("mptcp", "like-mptcp", "mptcp-like")
 _TOLERANCE = 1e-9
 _MAX_FRAME_BYTES = 1 << 30
@@ -76,14 +77,14 @@ def _protocol(flow: Specification) -> str:
 
 
 _KEYS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "id": ("id", ("tcp", "mptcp", "udp", "sctp")),
-    "description": ("description", ("tcp", "mptcp", "udp", "sctp")),
-    "maxmsgsize": ("max_message", ("tcp", "mptcp", "udp", "sctp")),
-    "sndbuf": ("send_buffer", ("tcp", "mptcp", "udp", "sctp")),
-    "rcvbuf": ("receive_buffer", ("tcp", "mptcp", "udp", "sctp")),
+    "id": ("id", _ALL),
+    "description": ("description", _ALL),
+    "maxmsgsize": ("max_message", _ALL),
+    "sndbuf": ("send_buffer", _ALL),
+    "rcvbuf": ("receive_buffer", _ALL),
     "cc": ("congestion", _STREAMS),
     "nodelay": ("nagle", _STREAMS),
-    "error_on_abort": ("tolerates_abort", ("tcp", "mptcp", "udp", "sctp")),
+    "error_on_abort": ("tolerates_abort", _ALL),
     "pathmgr": ("path_manager", ("mptcp",)),
     "scheduler": ("scheduler", ("mptcp",)),
 }

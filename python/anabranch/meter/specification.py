@@ -63,7 +63,6 @@ class Switches:
 class Specification:
     """A flow with its options, by name; values are numbers, words, booleans, or `Switches`."""
 
-    text: str
     protocol: str
     outgoing: Frames
     incoming: Frames | None
@@ -95,7 +94,7 @@ def parse(text: str) -> Specification:
     except _SpecificationError as reason:
         raise InputError(f"--flow {text}: {reason}") from None
     incoming = Frames(*entries[2:]) if entries[2:] else None
-    return Specification(text, protocol, Frames(*entries[:2]), incoming, options)
+    return Specification(protocol, Frames(*entries[:2]), incoming, options)
 
 
 def _is_option(part: str) -> bool:

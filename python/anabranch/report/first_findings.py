@@ -6,6 +6,7 @@ import os
 import shlex
 from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from anabranch._core.simulator import canonical
@@ -15,13 +16,13 @@ from anabranch.report.study_tables import Table
 from anabranch.study.engine import request_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from anabranch._core.document import Document
     from anabranch._core.simulator import Request
     from anabranch.explain.likely import Likely
     from anabranch.study.analysis import Analysis
-    from anabranch.study.model import Experiment, Run
+    from anabranch.study.model import Run
     from anabranch.study.store import StoredRun
 
 NOTE = (
@@ -41,20 +42,26 @@ class _Found:
     likely: Likely
 
 
+@lru_cache(maxsize=1)
 def tables(analysis: Analysis) -> list[tuple[str, Table]]:
-    """The title and the table of each experiment with a finding.
+    """The title and the table of each experiment with a finding. Both forms of a report show the same tables.
 
     Args:
         analysis: The finished runs of a study; those on the kernel lack the times that the rules need.
 
     """
-    found = [(experiment.title, _table(analysis, experiment)) for experiment in analysis.study.experiments.values()]
+    firsts: dict[str, dict[str, tuple[Run, StoredRun]]] = {name: {} for name in analysis.study.experiments}
+    for run, stored in analysis.runs:
+        firsts[run.point.experiment].setdefault(run.point.key, (run, stored))
+    found = [
+        (experiment.title, _table(analysis, list(firsts[name].values())))
+        for name, experiment in analysis.study.experiments.items()
+    ]
     return [(title, table) for title, table in found if table.rows]
 
 
-def _table(analysis: Analysis, experiment: Experiment) -> Table:
-    """One row for each kind of finding, the most frequent first."""
-    firsts = list(_first_runs(analysis, experiment))
+def _table(analysis: Analysis, firsts: Sequence[tuple[Run, StoredRun]]) -> Table:
+    """One row for each kind of finding, the most frequent first; from the first run of each point."""
     chosen = firsts[:: -(-len(firsts) // MAX_POINTS) or 1]
     found = [each for run in chosen if (each := _of(analysis, run)) is not None]
     counts = Counter(each.likely.kind for each in found)
@@ -68,15 +75,6 @@ def _table(analysis: Analysis, experiment: Experiment) -> Table:
     return Table(["first finding", "points", "missed, at most", "cause there", "command"], rows, note)
 
 
-def _first_runs(analysis: Analysis, experiment: Experiment) -> Iterator[tuple[Run, StoredRun]]:
-    """The first run of each point."""
-    seen = set()
-    for run, stored in analysis.runs:
-        if run.point.experiment == experiment.name and run.point.key not in seen:
-            seen.add(run.point.key)
-            yield run, stored
-
-
 def _of(analysis: Analysis, first: tuple[Run, StoredRun]) -> _Found | None:
     run, stored = first
     request = request_of(analysis.study, run)
@@ -88,7 +86,6 @@ def _of(analysis: Analysis, first: tuple[Run, StoredRun]) -> _Found | None:
 def _command(analysis: Analysis, request: Request) -> str:
     """The command that explains a point, for a shell in the folder of the study."""
     name = os.path.relpath(request.file, analysis.study.folder)
-    settings: Iterable[str] = request.overrides
-    words: Sequence[str] = [word for setting in settings for word in ("--set", setting)]
+    words = [word for setting in request.overrides for word in ("--set", setting)]
     seed = [] if request.seed is None else ["--seed", str(request.seed)]
     return shlex.join(["anabranch", "explain", name, *words, *seed])

@@ -163,7 +163,7 @@ class Testbed:
         self._run_events(self._emulation.start())
         links = self._emulation.control()
         try:
-            server = control.Server(LOCKS / (self.name + _SOCKET), lambda request: self._change(links, request))
+            server = control.Server(_socket_of(self.name), lambda request: self._change(links, request))
         except OSError as error:
             raise RunFailed(f"the socket of the testbed cannot be made in {LOCKS}: {error.strerror}") from None
         self._stack.callback(server.close)
@@ -476,15 +476,18 @@ def change(name: str, settings: Sequence[str], direction: str) -> list[dict[str,
         RunFailed: If the testbed does not answer.
 
     """
-    values: list[dict[str, Any]] = control.call(
-        LOCKS / (name + _SOCKET), {"set": list(settings), "direction": direction}
-    )
+    values: list[dict[str, Any]] = control.call(_socket_of(name), {"set": list(settings), "direction": direction})
     return values
+
+
+def _socket_of(name: str) -> Path:
+    """The socket by which a testbed takes requests while it is up."""
+    return LOCKS / (name + _SOCKET)
 
 
 def present(name: str) -> list[tuple[str, list[dict[str, Any]]]]:
     """The links of a testbed that is up, each with the present values of both directions; none without its socket."""
-    path = LOCKS / (name + _SOCKET)
+    path = _socket_of(name)
     if not path.exists():
         return []
     return [(link, models) for link, models in control.call(path, {})]

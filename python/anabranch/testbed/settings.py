@@ -207,7 +207,8 @@ def _flow(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mappi
 def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]:
     """Index of the interface that the scenario's main table of a host uses, by remote address.
 
-    Addresses of a version of IP that the link of the table lacks are missing.
+    Addresses for which the table has no route are missing. Those whose link lacks their version of IP have
+    `_NO_INTERFACE`.
     """
     own = next(host["interfaces"] for host in layout["hosts"] if host["name"] == table["name"])
     places: dict[tuple[str, bool], int] = {}
