@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from machine import missing
+from machine import WITHOUT_MPTCP, missing
 
 sys.path.insert(0, str(Path(__file__).parent / "long"))
 
@@ -16,7 +16,7 @@ from kernel_explanations import Case, cases, examine
 pytestmark = [
     pytest.mark.machine,
     pytest.mark.skipif(bool(missing()), reason=missing()),
-    pytest.mark.skipif(not Path("/proc/sys/net/mptcp").exists(), reason="this kernel has no Multipath TCP"),
+    pytest.mark.skipif(bool(WITHOUT_MPTCP), reason=WITHOUT_MPTCP),
 ]
 CASES = [case for case in cases(8, 5) if case.fault in ("receive buffer", "short queue")]
 

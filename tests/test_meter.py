@@ -20,7 +20,8 @@ from anabranch.errors import InputError
 from anabranch.meter.flows import specified
 from anabranch.meter.plan import usual
 from command import anabranch
-from machine import missing
+from machine import WITHOUT_MPTCP, missing
+from meters import measured, served_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,22 +35,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def port() -> Iterator[str]:
     """The port of a meter that listens on loopback."""
-    command = [sys.executable, "-m", "anabranch", "meter", "serve", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    said = process.stdout.readline()
-    # By default the server accepts clients from this machine only.
-    assert said.startswith("waiting at 127.0.0.1:")
-    yield said.rpartition(":")[2].strip()
-    process.terminate()
-    process.wait(10)
-
-
-def measured(port: str, *arguments: str) -> dict[str, Any]:
-    done = anabranch("meter", "run", "127.0.0.1", "--port", port, "--json", *arguments)
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
+    yield from served_port()
 
 
 def test_meter_prints_lines_like_iperf3(port: str) -> None:
@@ -107,7 +93,7 @@ def test_omit_excludes_the_start(port: str) -> None:
     assert way["goodput_bps"] == pytest.approx(8e6, rel=0.2)
 
 
-@pytest.mark.skipif(not Path("/proc/sys/net/mptcp/enabled").exists(), reason="this kernel has no Multipath TCP")
+@pytest.mark.skipif(bool(WITHOUT_MPTCP), reason=WITHOUT_MPTCP)
 def test_multipath_tcp_shows_its_subflows(port: str) -> None:
     (flow,) = measured(port, "-m", "-t", "0.6", "-i", "0.2")["flows"]
     assert flow["protocol"] == "mptcp"
@@ -360,7 +346,7 @@ def test_meter_rate_matches_a_plain_sender(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(bool(missing("ip")), reason=missing("ip"))
-@pytest.mark.skipif(not Path("/proc/sys/net/mptcp/enabled").exists(), reason="this kernel has no Multipath TCP")
+@pytest.mark.skipif(bool(WITHOUT_MPTCP), reason=WITHOUT_MPTCP)
 def test_subflows_over_two_links_have_a_line_each(tmp_path: Path) -> None:
     scenario = tmp_path / "links.toml"
     second = LINK[LINK.index("[[link]]") : LINK.index("[[flow]]")].replace("[[link]]", '[[link]]\nname = "two"')

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import sys
 import threading
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command import anabranch
-from machine import missing
+from dask_machines import free_port
+from machine import WITHOUT_MPTCP, missing
+from meters import measured, served_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,25 +25,11 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the meter needs Linux"),
 ]
 
-HAS_MPTCP = Path("/proc/sys/net/mptcp/enabled").exists()
-
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[str]:
     """The port of a meter that listens on loopback."""
-    command = [sys.executable, "-m", "anabranch", "meter", "serve", "--port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    yield process.stdout.readline().rpartition(":")[2].strip()
-    process.terminate()
-    process.wait(10)
-
-
-def measured(port: str, *arguments: str) -> dict[str, Any]:
-    done = anabranch("meter", "run", "127.0.0.1", "--port", port, "--json", *arguments)
-    assert done.returncode == 0, done.stderr
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
+    yield from served_port()
 
 
 def refused(port: str, *arguments: str, host: str = "127.0.0.1") -> str:
@@ -51,12 +38,6 @@ def refused(port: str, *arguments: str, host: str = "127.0.0.1") -> str:
     assert done.returncode in {1, 2}, arguments
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        number: int = server.getsockname()[1]
-    return number
 
 
 def test_source_address_and_port_are_used(port: str) -> None:
@@ -132,7 +113,7 @@ def test_options_of_flows_shape_their_traffic(port: str) -> None:
     assert flows[3]["ways"][0]["written"]["messages"] == pytest.approx(100, rel=0.1)
 
 
-@pytest.mark.skipif(not HAS_MPTCP, reason="this kernel has no Multipath TCP")
+@pytest.mark.skipif(bool(WITHOUT_MPTCP), reason=WITHOUT_MPTCP)
 def test_scheduler_of_the_kernel_is_compared(port: str) -> None:
     scheduler = Path("/proc/sys/net/mptcp/scheduler").read_text(encoding="ascii").strip()
     line = "tcp:const0:const1400:cmt=mptcp:scheduler="
@@ -173,7 +154,9 @@ def test_single_port_passes_a_firewall_with_one_port(tmp_path: Path) -> None:
     (tmp_path / "rules").write_text(FIREWALL, encoding="utf-8")
     meter = f"{sys.executable} -m anabranch meter"
     flows = ["tcp:const0:const1400", "udp:const100:const1000:const50:const500", "tcp:const0:const0:const0:const1400"]
-    flows += ["udp:const0:const0:const100:const700"] + ["mptcp:const0:const1400:const0:const1400"] * 2 * HAS_MPTCP
+    flows.append("udp:const0:const0:const100:const700")
+    if not WITHOUT_MPTCP:
+        flows += ["mptcp:const0:const1400:const0:const1400"] * 2
     given = " ".join(f"--flow {flow}" for flow in flows)
     script = (
         f"ip link set lo up && nft -f {tmp_path}/rules && {{ {meter} serve > {tmp_path}/served & "

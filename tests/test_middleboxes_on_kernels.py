@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from anabranch import Scenario, run
-from machine import missing
+from machine import WITHOUT_MPTCP, missing
 
-WITHOUT_MPTCP = "" if Path("/proc/sys/net/mptcp/enabled").exists() else "this kernel has no Multipath TCP"
 pytestmark = [
     pytest.mark.machine,
     pytest.mark.skipif(bool(missing() or WITHOUT_MPTCP), reason=missing() or WITHOUT_MPTCP),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from anabranch import InputError, Scenario, run
 from command import anabranch
-from machine import missing
+from machine import WITHOUT_MPTCP, missing
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SCENARIO = """
 title = "Two ways"
@@ -44,11 +46,10 @@ ENDS: dict[str, str | dict[str, str]] = {
     "user to user": "user",
 }
 
-NO_MPTCP = "" if Path("/proc/sys/net/mptcp/enabled").exists() else "this kernel has no Multipath TCP"
 
 each_end = pytest.mark.parametrize("stack", ENDS.values(), ids=ENDS)
 on_machine = pytest.mark.skipif(bool(missing()), reason=missing())
-with_mptcp = pytest.mark.skipif(bool(missing() or NO_MPTCP), reason=missing() or NO_MPTCP)
+with_mptcp = pytest.mark.skipif(bool(missing() or WITHOUT_MPTCP), reason=missing() or WITHOUT_MPTCP)
 
 
 def flow(text: str, stack: str | dict[str, str], **changes: Any) -> dict[str, Any]:
