@@ -1,5 +1,5 @@
-//! Adversarial peers and off-path attackers: nothing panics, grows without limit, or is accepted without validation,
-//! regardless of the segments received.
+//! Adversarial peers and off-path attackers. For any arriving segments the connection does not panic, its memory stays
+//! bounded, and it accepts nothing without validation.
 
 use super::Config;
 use super::connection::Connection;
@@ -47,7 +47,7 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
     Pair::new(client, server, &wires, 1)
 }
 
-/// The same after half a second in which the client sent `bytes` bytes.
+/// Two hosts with two disjoint paths, after half a second in which the client sent `bytes` bytes.
 fn pair(receive_buffer: u64, backup: bool, bytes: u64) -> Pair<Connection> {
     let mut pair = beginning(receive_buffer, backup);
     pair.run_until(0.1);
@@ -69,7 +69,7 @@ fn last(pair: &Pair<Connection>) -> Packet {
     pair.log.iter().rev().find(from).expect("a packet").2.clone()
 }
 
-/// Delivers a segment without data to the server: it follows the client's last packet and is altered by `change`.
+/// Delivers a segment without data to the server. The segment follows the client's last packet, altered by `change`.
 fn forge(pair: &mut Pair<Connection>, change: impl FnOnce(&mut Segment)) {
     let mut packet = last(pair);
     let segment = tcp(&mut packet);
@@ -79,7 +79,7 @@ fn forge(pair: &mut Pair<Connection>, change: impl FnOnce(&mut Segment)) {
     pair.ends[1].handle_packet(pair.now, packet, &anabranch_wire::Pattern);
 }
 
-/// Whether the connection still transfers data.
+/// True if the connection still transfers data.
 fn works(mut pair: Pair<Connection>) -> bool {
     let before = pair.sinks[1].delivered;
     pair.ends[0].write(pair.now, Write::bytes(50_000));
@@ -114,8 +114,8 @@ fn options_of_out_of_window_segment_are_ignored() {
     }
 }
 
-/// A peer that has given up a join answers a late SYN/ACK with an RST, as if the connection were unknown. This does
-/// not concern the connection, even if there is no other path at the moment and this one has carried data before.
+/// A peer that has given up a join answers a late SYN/ACK with an RST, as for an unknown connection (RFC 9293
+/// §3.5.2). That RST must not end the connection, even if no other path is up and this path has carried data before.
 #[test]
 fn join_closed_by_peer_does_not_end_connection() {
     let mut pair = pair(100_000, false, 100_000);
@@ -270,7 +270,7 @@ fn one_byte_mappings_take_bounded_memory() {
 }
 
 #[test]
-fn without_a_port_a_subflow_is_tried_again_later() {
+fn subflow_without_a_port_is_tried_again_later() {
     let mut pair = beginning(100_000, false);
     pair.next_port[0] = u16::MAX; // no port is left
     pair.run_until(1.0);
@@ -309,7 +309,7 @@ fn initial_backup_subflow_is_announced() {
 
 #[test]
 fn connection_forgotten_by_peer_is_reset_at_once() {
-    // Every attempt to join is reset.
+    // A filter resets every attempt to join.
     let mut pair = pair(100_000, false, 10_000);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
     pair.ends[1].abort(pair.now);

@@ -28,9 +28,9 @@ use anabranch_wire::tcp::mptcp::{Control, Options};
 use core::net::SocketAddr;
 use std::collections::VecDeque;
 
-/// How long a connection without a subflow waits for a path to return, and a connection whose data has all arrived
-/// for the ends of its subflows.
-pub(super) const LINGER: Duration = Duration::from_secs(120);
+/// Time that a connection without a subflow waits for a path to return, and time that a connection with all data
+/// delivered waits for its subflows to end.
+pub(super) const LINGER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Role of this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +48,11 @@ pub(super) enum ConnectionPhase {
     Multipath,
     /// Plain TCP on the initial subflow (RFC 8684 §3.7).
     Plain,
-    /// Closed, with the reason.
+    /// The connection has ended, for this reason.
     Closed(Reason),
 }
 
-/// The other host's address under an identifier.
+/// An address of the other host, with its address identifier (RFC 8684 §3.4.1).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteAddress {
     pub id: u8,
@@ -65,29 +65,31 @@ pub(super) struct RemoteAddress {
 pub(super) struct LocalAddress {
     pub address: Address,
     pub up: bool,
-    /// An `ADD_ADDR` to send until it is echoed: when next, and how often it was sent.
+    /// Pending `ADD_ADDR`: time of its next transmission and number of transmissions; `None` once the peer has echoed
+    /// it.
     pub announce: Option<(Time, u32)>,
 }
 
-/// An option that is never acknowledged, to be sent a few times.
+/// An option that the peer never acknowledges, and that is sent a few times for that reason.
 #[derive(Clone, Debug)]
 pub(super) struct Repeated {
     pub control: Control,
     pub again: Resend,
 }
 
-/// Retransmission of data that was lost above the subflows.
+/// Retransmission of data that every subflow has delivered and no `DATA_ACK` covers: the receiver lost it above the
+/// subflows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Repair {
     /// End of the data sent before the repair began.
     pub until: u64,
-    /// Bytes that were retransmitted at once.
+    /// Bytes of the last burst; each further burst is twice as long.
     pub burst: u64,
 }
 
 /// Connection-level counters.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ConnectionCounters {
     pub opportunistic: u64,
     pub penalisations: u64,
     pub data_timeouts: u64,
@@ -95,7 +97,7 @@ pub(super) struct Tally {
     pub checksum_failures: u64,
 }
 
-/// Why data of the connection waits.
+/// Reason for which written data is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WaitCause {
     /// No path has room, or the scheduler prefers to wait.
@@ -106,7 +108,7 @@ pub(super) enum WaitCause {
 
 /// State that was last reported to the application.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Reported {
     pub readable: u64,
     pub finished: bool,
     pub starved: bool,
@@ -119,7 +121,7 @@ pub struct Connection {
     pub(super) config: Config,
     pub(super) role: Role,
     pub(super) phase: ConnectionPhase,
-    /// The connecting end: pairs of addresses over which it may begin.
+    /// At the connecting end, pairs of addresses that the initial subflow may use.
     pub(super) opening: Opening,
     /// Congestion control of all subflows.
     pub(super) congestion: Box<dyn CongestionControl>,
@@ -127,7 +129,7 @@ pub struct Connection {
     pub(super) path_manager: Box<dyn PathManager>,
     /// Secrets of the host, from which the initial numbers of each subflow are derived.
     pub(super) secrets: Secrets,
-    /// Secrets of this connection, from its beginning on: keys and nonces.
+    /// Secrets of this connection alone, from which its keys and nonces are drawn.
     pub(super) random: Secrets,
     pub(super) port: u16,
     /// Address and port that the client connects to first.
@@ -139,10 +141,10 @@ pub struct Connection {
     pub(super) remotes: Vec<RemoteAddress>,
     pub(super) send: SendSpace,
     pub(super) receive: ReceiveSpace,
-    /// Ranges of the stream that have arrived and wait, while a subflow holds some of them. Otherwise they are
-    /// `receive.ahead`.
+    /// Received ranges of the stream that the application cannot read yet. `None` while no subflow holds such data:
+    /// then `receive.ahead` is complete.
     pub(super) waiting: Option<RangeSet>,
-    /// Data that is not in `receive` yet, where there are checksums.
+    /// With checksums: data that is stored and not part of `receive` yet.
     pub(super) placed: Placed,
     /// Placements of the last packet's data.
     pub(super) placements: VecDeque<Placement>,
@@ -150,71 +152,73 @@ pub struct Connection {
     pub(super) control: VecDeque<Control>,
     /// Options to send a few times.
     pub(super) repeated: Vec<Repeated>,
-    /// Packets for subflows that do not exist.
+    /// RSTs that answer segments of unknown subflows.
     pub(super) resets: VecDeque<Packet>,
-    /// Data-level retransmission and window probes.
+    /// Deadline of the data-level retransmission or window probe.
     pub(super) data_timer: Option<Time>,
     pub(super) data_backoff: u32,
-    /// Expiries of the data timer in a row without any `DATA_ACK`.
-    pub(super) silence: u32,
+    /// Consecutive expiries of the data timer without any `DATA_ACK`.
+    pub(super) unanswered_timeouts: u32,
     pub(super) repair: Option<Repair>,
-    /// Consecutive subflows that a middlebox made useless since data last made progress, in either direction.
+    /// Consecutive subflows that a middlebox made useless. Progress of the data in either direction sets the number
+    /// to 0.
     pub(super) futile: u32,
-    /// When subflows that failed are tried again.
+    /// Time of the next attempt to open a subflow that failed.
     pub(super) retry_at: Option<Time>,
     /// Time at which a connection without subflows ends.
     pub(super) linger_until: Option<Time>,
-    /// Opportunistic retransmission may be disabled until start-up is over.
+    /// Start-up of the connection; a setting can disable opportunistic retransmission until its end.
     pub(super) start_up: StartUp,
-    /// Data in flight on slower paths has been retransmitted up to here.
+    /// Offset up to which opportunistic retransmission has copied data of slower paths.
     pub(super) opportunistic_to: u64,
-    /// When that was done last.
+    /// Time of the last opportunistic retransmission.
     pub(super) opportunistic_at: Option<Time>,
     pub(super) closing: bool,
     pub(super) fast_closing: bool,
-    /// No subflow other than the first has existed on which either end may have sent data.
-    pub(super) alone: bool,
-    /// A join is confirmed at this end, so the peer also knows of a second subflow. Until then each byte is sent once
-    /// on the first subflow, because the peer may fall back to plain TCP on it.
+    /// True until there is a second subflow that may have carried data of either end.
+    pub(super) has_one_subflow: bool,
+    /// True once this end has confirmed a join, so that the peer knows of a second subflow. Until then each byte is
+    /// sent once on the first subflow, because the peer may fall back to plain TCP on it.
     pub(super) shared: bool,
-    /// As plain TCP: the peer is known to have fallen back once data beyond this position of the initial subflow is
-    /// acknowledged.
+    /// After fallback: position on the initial subflow. An acknowledgement beyond it shows that the peer has fallen
+    /// back, too.
     pub(super) plain_from: Option<u64>,
-    /// As plain TCP: the peer has fallen back, too, since it sent an infinite mapping or none at all.
+    /// After fallback: the peer has sent an infinite mapping, or a segment without mapping, so it has fallen back,
+    /// too.
     pub(super) peer_is_plain: bool,
     /// The peer takes no joins at the address and port of the initial subflow (RFC 8684 §3.1, C).
     pub(super) refuses_joins: bool,
     pub(super) active: bool,
     /// Subflows that wait for a port.
     pub(super) portless: VecDeque<Pair>,
-    pub(super) tally: Tally,
-    pub(super) seen: Seen,
-    /// Why data waits, as the last attempt to send found.
+    pub(super) tally: ConnectionCounters,
+    pub(super) seen: Reported,
+    /// Reason for which data waits, found by the last attempt to send.
     pub(super) waiting_for: Option<WaitCause>,
-    /// Times of the connection by cause.
+    /// Times of the connection by the cause that limits sending.
     pub(super) clock: LimitClock,
-    /// Times of gaps in the peer's data, and the offset behind the highest data that a subflow has acknowledged.
+    /// Times with a gap in the data that the peer has received.
     pub(super) gap: GapClock,
     pub(super) arrived_to: u64,
-    /// Since this time a full segment has had to wait for room on any path, or for a decision of the scheduler, and
-    /// the only event was that the application wrote more.
-    pub(super) waits: Option<Time>,
+    /// Time since which no packet of data could be sent, although a full segment waits. Set while the only later
+    /// events are writes of the application, which cannot change that.
+    pub(super) blocked_since: Option<Time>,
     pub(super) events: VecDeque<Event>,
-    /// Scheduling decisions, if they are recorded.
+    /// Scheduling decisions, if the program records them.
     pub(super) decisions: Option<VecDeque<SchedulingDecision>>,
-    /// Scratch of the output path: one state per subflow.
+    /// States of the subflows for the scheduler, kept to reuse the memory.
     pub(super) states: Vec<PathState>,
-    /// Options of the last packet that arrived: their memory serves the next segment that is sent.
+    /// Options of the last packet that arrived, kept so that the next sent segment reuses their memory.
     pub(super) spare_options: BoxedIfSet<Options>,
-    /// The data that waited at the last complete snapshot fills a segment on each path.
+    /// True if the waiting data would fill a segment on each path, as of the last complete snapshot.
     pub(super) ample: bool,
-    /// At this time, only the state of this path is out of date.
+    /// The snapshot taken at this time is valid for all paths except this one.
     pub(super) outdated: Option<(Time, PathId)>,
 }
 
 impl Connection {
-    /// The connecting end: the initial subflow goes from its first address to the other end's first. A host hands the
-    /// same secrets to all its connections.
+    /// Creates the connecting end. The initial subflow goes from the first local address to the first remote one. All
+    /// connections of a host get the same secrets.
     pub fn connecting(config: Config, ends: &Ends, secrets: Secrets) -> Self {
         let ((local, mtu), remote) = (ends.first_local(), ends.first_remote());
         let mut connection = Self::new(config, (Role::Client, remote), ends, secrets);
@@ -228,7 +232,7 @@ impl Connection {
         connection
     }
 
-    /// The listening end: the first connection to any of its addresses is served.
+    /// Creates the listening end, which accepts the first connection to any of its addresses.
     pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Self {
         let unknown = SocketAddr::new(ends.first_local().0.ip(), 0);
         Self::new(config, (Role::Server, unknown), ends, secrets)
@@ -265,7 +269,7 @@ impl Connection {
             resets: VecDeque::new(),
             data_timer: None,
             data_backoff: 0,
-            silence: 0,
+            unanswered_timeouts: 0,
             repair: None,
             futile: 0,
             retry_at: None,
@@ -275,20 +279,20 @@ impl Connection {
             opportunistic_at: None,
             closing: false,
             fast_closing: false,
-            alone: true,
+            has_one_subflow: true,
             shared: false,
             plain_from: None,
             peer_is_plain: false,
             refuses_joins: false,
             portless: VecDeque::new(),
             active: role == Role::Server,
-            tally: Tally::default(),
-            seen: Seen::default(),
+            tally: ConnectionCounters::default(),
+            seen: Reported::default(),
             waiting_for: None,
             clock: LimitClock::default(),
             gap: GapClock::default(),
             arrived_to: 0,
-            waits: None,
+            blocked_since: None,
             events: VecDeque::new(),
             decisions: None,
             states: Vec::new(),
@@ -298,32 +302,32 @@ impl Connection {
         }
     }
 
-    /// The connection begins between these two endpoints: generates its key. No packet that could contain its token
-    /// has arrived before.
+    /// Generates the key, now that both endpoints of the initial subflow are known. No earlier packet can contain the
+    /// token of this key.
     pub(super) fn begin(&mut self, now: Time, ends: Tuple) {
         self.random = of_connection(&self.secrets, now, ends);
         self.keys.local = Key::new(self.random.next_u64());
     }
 
-    /// The token that identifies this connection in joins (RFC 8684 §3.2). It exists from the first SYN on. Tokens of
-    /// a host are unique: the host refuses a new connection whose token is already in use, and the peer's next attempt
-    /// has another token.
+    /// Token that identifies this connection in joins (RFC 8684 §3.2). It exists from the first SYN on. Tokens are
+    /// unique on a host: the host refuses a new connection whose token is in use, and the peer's next attempt has
+    /// another token.
     pub const fn token(&self) -> u32 {
         self.keys.local.token
     }
 
-    /// The subflows, dead ones included; the index is the path's identifier.
+    /// All subflows, including dead ones, in the order of their path identifiers.
     pub fn blocks(&self) -> impl Iterator<Item = &Tcb> {
         self.subflows.iter().map(|s| &s.block)
     }
 
-    /// The connection runs as plain TCP although Multipath TCP was requested.
+    /// Returns true if the connection runs as plain TCP although Multipath TCP was requested.
     pub fn is_fallback(&self) -> bool {
         self.phase == ConnectionPhase::Plain
     }
 
-    /// The receive window to advertise, bytes from the next byte expected. It never shrinks, and opens in useful
-    /// steps only (RFC 9293 §3.8.6.2.2).
+    /// Receive window to advertise, in bytes from the next expected byte. The right edge never moves back, and moves
+    /// forward in useful steps only (RFC 9293 §3.8.6.2.2).
     pub(super) fn receive_window(&self) -> u64 {
         let buffer = self.config.tcp.receive_buffer;
         let edge = self.receive.read + buffer;
@@ -332,7 +336,7 @@ impl Connection {
         edge - self.receive.nxt.min(edge)
     }
 
-    /// Runs `f` with the block of a subflow and the context it needs.
+    /// Calls `f` with the block of a subflow and the context that the block needs.
     pub(super) fn with_block<T>(
         &mut self,
         now: Time,
@@ -348,13 +352,13 @@ impl Connection {
         matches!(self.phase, ConnectionPhase::Closed(_))
     }
 
-    /// Both directions have ended, and both sides know.
+    /// Returns true once both directions have ended and both ends know it.
     pub(super) fn is_done(&self) -> bool {
         self.send.fin == DataFin::Acknowledged && self.receive.finished()
     }
 
-    /// Reports an event to the application; after the end there are none.
-    pub(super) fn tell(&mut self, event: Event) {
+    /// Queues an event for the application, unless the connection is closed.
+    pub(super) fn notify(&mut self, event: Event) {
         if !self.is_closed() {
             self.events.push_back(event);
         }
@@ -362,44 +366,44 @@ impl Connection {
 
     pub(super) fn finish(&mut self, reason: Reason) {
         if !self.is_closed() {
-            self.tell_progress(); // the end may come with the last data
-            self.tell(Event::Closed(reason));
+            self.notify_progress(); // the last data and the end may arrive together
+            self.notify(Event::Closed(reason));
             self.phase = ConnectionPhase::Closed(reason);
             self.data_timer = None;
             self.retry_at = None;
             self.linger_until = None;
-            // Pending operations, a join for example, must not complete.
+            // Operations that are still pending, such as a join, must not complete after the end.
             for subflow in self.subflows.iter_mut().filter(|s| !s.is_dead() && !s.block.is_over()) {
                 subflow.block.abort();
             }
         }
     }
 
-    /// Notifies the application of data to read and room to write.
-    fn tell_progress(&mut self) {
+    /// Notifies the application of readable data, of room to write, and of the established connection.
+    fn notify_progress(&mut self) {
         if self.receive.nxt > self.seen.readable {
             self.seen.readable = self.receive.nxt;
-            self.tell(Event::Readable);
+            self.notify(Event::Readable);
         }
         if self.receive.finished() && !self.seen.finished {
             self.seen.finished = true;
-            self.tell(Event::Finished);
+            self.notify(Event::Finished);
         }
         if self.seen.starved && self.send_space() > 0 {
             self.seen.starved = false;
-            self.tell(Event::Writable);
+            self.notify(Event::Writable);
         }
     }
 
-    /// Notifies the application of changes, and ends completed parts.
+    /// Notifies the application of changes, and closes subflows and connection when their data is complete.
     pub(super) fn notice(&mut self) {
-        self.tell_progress();
+        self.notify_progress();
         if self.is_closed() {
             return;
         }
         let done = self.is_done();
         if done && self.phase == ConnectionPhase::Multipath {
-            // RFC 8684 §3.3.3: both directions are done, so the subflows end.
+            // RFC 8684 §3.3.3: once both directions have ended, the subflows are closed.
             for subflow in &mut self.subflows {
                 match subflow.life {
                     Life::Up { .. } => {
@@ -412,7 +416,7 @@ impl Connection {
             }
         }
         let over = |s: &Subflow| s.is_dead() || s.block.is_over();
-        if !self.subflows.is_empty() && self.subflows.iter().all(over) && !self.opening.waits {
+        if !self.subflows.is_empty() && self.subflows.iter().all(over) && !self.opening.needs_port {
             self.on_last_subflow_over(done);
         }
     }

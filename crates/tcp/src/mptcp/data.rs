@@ -1,13 +1,13 @@
-//! The connection-level byte stream: the data written, assigned to subflows and acknowledged, and the data received.
+//! The connection-level byte stream: sent data (written, assigned to subflows, acknowledged) and received data.
 //!
-//! Offsets count from the first data byte. Data may be assigned in any order: `frontier` is the end of the contiguous
-//! assigned part, `assigned` contains the ranges assigned beyond.
+//! Offsets count from the first data byte. Subflows may get data in any order: `frontier` is the end of the
+//! contiguous assigned part, and `assigned` contains the assigned ranges beyond it.
 
 use anabranch_multipath::PathId;
 use anabranch_multipath::buffer::RangeSet;
 use std::collections::VecDeque;
 
-/// A range of data to be reinjected, preferably not on the path that had it.
+/// A range of data to send again, preferably on another path than the one that carried it first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reinjection {
     pub start: u64,
@@ -20,9 +20,9 @@ pub(super) struct Reinjection {
 pub(super) enum DataFin {
     #[default]
     NotYet,
-    /// The application closed; data may still wait.
+    /// The application has closed; data may still wait before the `DATA_FIN`.
     Wanted,
-    /// In flight.
+    /// The `DATA_FIN` is in flight.
     Sent,
     Acknowledged,
 }
@@ -33,11 +33,11 @@ pub(super) struct SendSpace {
     pub written: u64,
     /// Lowest offset that no `DATA_ACK` covers.
     pub una: u64,
-    /// Every offset below was assigned to a subflow.
+    /// End of the contiguous data that subflows have been given.
     frontier: u64,
-    /// Ranges beyond the frontier that were assigned to a subflow.
+    /// Ranges beyond the frontier that subflows have been given.
     assigned: RangeSet,
-    /// For a scheduler that places data: ranges beyond `una` that subflows have delivered.
+    /// For a scheduler that places data itself: ranges beyond `una` that subflows have delivered.
     pub arrived: RangeSet,
     /// Right edge of the peer's receive window.
     pub edge: u64,
@@ -46,14 +46,14 @@ pub(super) struct SendSpace {
 }
 
 impl SendSpace {
-    /// The lowest unassigned range: its start and the number of its written bytes.
+    /// The lowest unassigned range: its start, and the number of written bytes in it.
     #[inline]
     pub fn unassigned(&self) -> (u64, u64) {
         let end = self.assigned.first().map_or(self.written, |(start, _)| start);
         (self.frontier, end.saturating_sub(self.frontier))
     }
 
-    /// Everything written was assigned to a subflow.
+    /// Returns true if subflows have been given all written data.
     pub fn all_assigned(&self) -> bool {
         self.frontier >= self.written
     }
@@ -64,7 +64,7 @@ impl SendSpace {
         self.assigned.last().map_or(self.frontier, |(_, end)| end)
     }
 
-    /// `[start, end)` was assigned to a subflow, parts of it perhaps repeatedly.
+    /// Records that a subflow was given `[start, end)`, possibly again in part.
     pub fn assign(&mut self, start: u64, end: u64) {
         let start = start.max(self.frontier);
         if start >= end {
@@ -83,7 +83,7 @@ impl SendSpace {
         }
     }
 
-    /// A `DATA_ACK` up to `ack`; false if it acknowledges unsent data.
+    /// Processes a `DATA_ACK` up to `ack`; returns false if it acknowledges unsent data.
     pub fn acknowledge(&mut self, ack: u64) -> bool {
         let fin = matches!(self.fin, DataFin::Sent | DataFin::Acknowledged);
         if ack > self.highest() + u64::from(fin) {
@@ -103,8 +103,8 @@ impl SendSpace {
         true
     }
 
-    /// Everything below `una` is acknowledged. It may have been sent without being assigned: as a reinjection from
-    /// before a gap.
+    /// Moves the acknowledged edge to `una`. Data below may have been sent without being assigned, as a reinjection
+    /// before a gap; it counts as assigned from then on.
     fn advance(&mut self, una: u64) {
         if una <= self.una {
             return;
@@ -118,13 +118,13 @@ impl SendSpace {
         }
     }
 
-    /// A subflow has delivered `[start, end)`.
+    /// Records that a subflow has delivered `[start, end)`.
     pub fn note_arrived(&mut self, start: u64, end: u64) {
         self.arrived.insert(start.max(self.una), end);
     }
 
-    /// Queues `[start, end)` for reinjection, except the parts that are acknowledged or already queued. The queue is
-    /// in the order of the data, so that the data the peer waits for goes first.
+    /// Queues `[start, end)` for reinjection, except parts that are acknowledged or already queued. The queue is
+    /// ordered by offset, so that the data that blocks the peer goes first.
     pub fn reinject(&mut self, start: u64, end: u64, avoid: Option<PathId>) {
         let start = start.max(self.una);
         if start >= end {
@@ -140,14 +140,14 @@ impl SendSpace {
         }
     }
 
-    /// Data that had to avoid `path` may use it, because it is a new subflow now. Without a path, all data may use
-    /// every path.
+    /// Permits `path` for queued data that had to avoid it, because a new subflow has taken its place. With `None`,
+    /// all queued data may use every path.
     pub fn clear_avoidance(&mut self, path: Option<PathId>) {
         let cleared = |r: &&mut Reinjection| path.is_none() || r.avoid == path;
         self.reinjections.iter_mut().filter(cleared).for_each(|r| r.avoid = None);
     }
 
-    /// The first `len` bytes of the reinjection at an index were sent.
+    /// Records that the first `len` bytes of the reinjection at index `place` were sent.
     pub fn reinjected(&mut self, place: usize, len: u64) {
         let range = &mut self.reinjections[place];
         range.start += len;
@@ -168,13 +168,13 @@ pub(super) struct ReceiveSpace {
     pub fin: Option<u64>,
     /// Right edge of the last advertised window.
     pub edge: u64,
-    /// The peer's data sequence numbers are 8 bytes long.
+    /// True if the peer's data sequence numbers have 8 bytes.
     pub long: bool,
 }
 
 impl ReceiveSpace {
-    /// Data `[start, end)` arrived on a subflow, in its order; nothing beyond `limit` is kept. Returns the bytes that
-    /// were new.
+    /// Stores data `[start, end)` that arrived on a subflow, in the subflow's order. Data beyond `limit` is dropped.
+    /// Returns the number of new bytes.
     pub fn store(&mut self, start: u64, end: u64, limit: u64) -> u64 {
         let (start, end) = (start.max(self.nxt), end.min(limit));
         if start >= end {
@@ -199,19 +199,19 @@ impl ReceiveSpace {
         self.fin.map_or(edge, |fin| fin.min(edge))
     }
 
-    /// A `DATA_FIN` ends the data at `at`. The first one decides, unless data beyond has already arrived.
+    /// Processes a `DATA_FIN` at offset `at`. The first `DATA_FIN` counts, unless data beyond it has already arrived.
     pub fn ends_at(&mut self, at: u64) {
         if self.fin.is_none() && at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at) {
             self.fin = Some(at);
         }
     }
 
-    /// All data and the `DATA_FIN` arrived.
+    /// Returns true once all data and the `DATA_FIN` have arrived.
     pub fn finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.nxt >= fin)
     }
 
-    /// Offset to acknowledge: the `DATA_FIN` takes one.
+    /// Offset to acknowledge, including one for the `DATA_FIN` (RFC 8684 §3.3.3).
     pub fn ack(&self) -> u64 {
         self.nxt + u64::from(self.finished())
     }
@@ -230,7 +230,7 @@ mod tests {
         space.assign(800, 900);
         space.assign(100, 800);
         assert!(space.all_assigned());
-        // Once more, as a scheduler may place it.
+        // The assignment again, but with a range beyond the frontier first, as a placing scheduler may choose.
         space.assign(200, 300);
         assert_eq!((space.unassigned(), space.highest()), ((1000, 0), 1000));
         assert!(!space.acknowledge(1001));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fin_is_acknowledged_by_one_more() {
+    fn data_fin_is_acknowledged_by_one_more_number() {
         let mut space = SendSpace { written: 10, ..SendSpace::default() };
         space.assign(0, 10);
         assert!(!space.acknowledge(11));

@@ -1,6 +1,6 @@
-//! The driving interface of a Multipath TCP connection: passes each call on to the part that handles it.
+//! Implementation of [`Endpoint`] for a Multipath TCP connection: each call is passed to the part that handles it.
 
-use super::connection::{Connection, ConnectionPhase, LINGER, Role};
+use super::connection::{Connection, ConnectionPhase, LINGER_TIMEOUT, Role};
 use super::data::DataFin;
 use super::subflow::Subflow;
 use crate::tcp::Numbers;
@@ -26,17 +26,17 @@ impl Connection {
 
 impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content) {
-        self.disturb();
+        self.discard_snapshot();
         self.placements.clear();
         self.on_packet(now, &packet, content);
         self.note_gap(now);
         if let Body::Tcp(segment) = packet.body {
             self.spare_options = segment.options.mptcp;
         }
-        // The peer may have lost a subflow whose FIN is awaited here. All data has arrived, so it is enough to wait
-        // for `LINGER`.
+        // This end waits for the FIN of a subflow that the peer may have lost. All data has arrived, so
+        // `LINGER_TIMEOUT` limits the wait.
         if self.phase == ConnectionPhase::Multipath && self.is_done() {
-            let end = now + LINGER;
+            let end = now + LINGER_TIMEOUT;
             self.linger_until = Some(self.linger_until.map_or(end, |at| at.min(end)));
         }
         self.notice();
@@ -47,18 +47,18 @@ impl Endpoint for Connection {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.disturb();
+        self.discard_snapshot();
         self.on_timeout(now);
         self.notice();
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
-        if !self.active || self.waits == Some(now) {
+        if !self.active || self.blocked_since == Some(now) {
             return None;
         }
         let packet = self.poll(now);
         if packet.is_some() {
-            self.waits = None;
+            self.blocked_since = None;
         }
         packet
     }
@@ -66,11 +66,10 @@ impl Endpoint for Connection {
     fn next_timeout(&self) -> Option<Time> {
         let due = |at: Option<Time>| at.unwrap_or(Time::MAX);
         let mut next = due(self.data_timer).min(due(self.retry_at)).min(due(self.linger_until));
-        // Before and after the multipath phase nothing is announced, so that a pending signal must not wake the
-        // driver.
+        // Outside the multipath phase no signal is sent. A pending one must not wake the driver.
         let multipath = self.phase == ConnectionPhase::Multipath;
         for subflow in &self.subflows {
-            // Of a failed subflow, only its TIME-WAIT or its RST may remain.
+            // A dead subflow has a timer only in TIME-WAIT or while its RST is repeated.
             next = next.min(due(subflow.block.next_timeout()));
             if !subflow.is_dead() && !subflow.block.is_over() {
                 next = next.min(subflow.next_repetition());
@@ -99,8 +98,8 @@ impl Endpoint for Connection {
     }
 
     fn released(&self) -> u64 {
-        // A subflow has no gaps: it retransmits its unacknowledged data, even if another subflow has delivered that
-        // data.
+        // A subflow cannot skip bytes: it retransmits its unacknowledged data, even if another subflow has delivered
+        // that data.
         let unacknowledged = |subflow: &Subflow| subflow.sent.iter().map(|mapping| mapping.data).min();
         let oldest =
             self.subflows.iter().filter(|subflow| !subflow.is_dead()).filter_map(unacknowledged).min();
@@ -132,8 +131,8 @@ impl Endpoint for Connection {
         }
         let offset = self.receive.read;
         self.receive.read += len;
-        self.disturb();
-        self.tell_window();
+        self.discard_snapshot();
+        self.update_window();
         Some(Delivery::bytes(offset, len))
     }
 
@@ -146,7 +145,7 @@ impl Endpoint for Connection {
             return;
         }
         self.closing = true;
-        self.disturb();
+        self.discard_snapshot();
         match self.phase {
             // A client's pending handshake is answered first.
             ConnectionPhase::Opening if self.role == Role::Server && !self.subflows.is_empty() => {}
@@ -162,13 +161,13 @@ impl Endpoint for Connection {
 
     fn abort(&mut self, _now: Time) {
         self.closing = true;
-        self.disturb();
+        self.discard_snapshot();
         self.fast_close();
         self.notice();
     }
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
-        self.disturb();
+        self.discard_snapshot();
         match event {
             NetworkEvent::AddressUp { address, mtu } => self.on_address_up(now, address, mtu),
             NetworkEvent::AddressDown { address } => self.on_address_down(now, address),
@@ -196,7 +195,7 @@ impl Endpoint for Connection {
     }
 
     fn give_port(&mut self, now: Time, port: Option<u16>) {
-        self.disturb();
+        self.discard_snapshot();
         self.on_port(now, port);
     }
 

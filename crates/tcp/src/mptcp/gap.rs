@@ -3,14 +3,14 @@
 use super::connection::{Connection, ConnectionPhase};
 use anabranch_base::time::Time;
 
-/// Mappings of a subflow among which missing data is looked for: it is among the oldest ones.
+/// Limit of a subflow's mappings that are searched for the missing data. The missing data is in one of the oldest.
 const MAX_SEARCHED: usize = 16;
 
 impl Connection {
-    /// Notes, after an acknowledgement, whether the peer holds data behind a gap.
+    /// Records, after an acknowledgement, whether the peer holds data behind a gap.
     #[inline]
     pub(super) fn note_gap(&mut self, now: Time) {
-        // An end that only receives has sent nothing that could be missing.
+        // This end has sent no data, so none can be missing.
         if self.send.written == 0 {
             return;
         }
@@ -35,7 +35,7 @@ impl Connection {
         }
     }
 
-    /// The subflow that carried a byte of the data first, of those that have not acknowledged it.
+    /// The subflow that carried a byte of the data first, among the subflows that have not acknowledged it.
     fn carrier(&self, data: u64) -> Option<usize> {
         if self.phase == ConnectionPhase::Plain {
             return Some(0);

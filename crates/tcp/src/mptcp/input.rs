@@ -5,8 +5,8 @@ use super::data::DataFin;
 use super::keys::{Key, address_hmac, join_hmac, left64, left160};
 use super::options::{capable, has_multipath, join, offer};
 use super::receive::{Arrival, cut};
-use super::repair::Heard;
-use super::reset::{ResetReason, TRANSIENT};
+use super::repair::AcceptedSegment;
+use super::reset::{ResetReason, TRANSIENT_FLAG};
 use super::subflow::{Confirmation, Handshake, Life, Resend, Subflow};
 use crate::tcp::{Numbers, State, Tcb, Tuple};
 use anabranch_base::time::Time;
@@ -69,7 +69,7 @@ impl Connection {
                 self.on_refused(index, segment.seq.add(keep), unmapped);
             }
             if !segment.flags.contains(Flags::SYN) {
-                self.wake(now, index, &Heard { segment, sacked_before });
+                self.on_probe_answer(now, index, &AcceptedSegment { segment, sacked_before });
             }
         }
         if self.subflows[index].block.is_over() {
@@ -80,8 +80,7 @@ impl Connection {
         }
     }
 
-    /// A segment of no known subflow: a new subflow on a listening host, or a segment of an unknown connection, which
-    /// is reset.
+    /// Handles a segment of no known subflow: opens a subflow for a SYN, and answers any other segment with an RST.
     fn accept(&mut self, now: Time, (local, remote): Tuple, segment: &Segment) -> Option<usize> {
         let opens = segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK);
         let position = self.locals.iter().position(|l| l.address.ip == local.ip());
@@ -100,7 +99,7 @@ impl Connection {
                         None => Handshake::Plain,
                     };
                     self.begin(now, (local, remote));
-                    // The address of the initial subflow has the identifier 0 (RFC 8684 §3.4.1).
+                    // The initial subflow's address has identifier 0 (RFC 8684 §3.4.1).
                     self.locals.swap(0, at);
                     return Some(self.listen(now, (local, remote), (0, Pair::default()), (handshake, false)));
                 }
@@ -129,7 +128,8 @@ impl Connection {
         (at, pair): (usize, Pair),
         (handshake, backup): (Handshake, bool),
     ) -> usize {
-        let index = self.slot(|s| s.is_dead() && s.pair.local == pair.local && s.pair.remote == pair.remote);
+        let index =
+            self.free_index(|s| s.is_dead() && s.pair.local == pair.local && s.pair.remote == pair.remote);
         let local = (ends.0, self.locals[at].address.mtu);
         let mut block = Tcb::server(self.config.tcp.clone(), local, PathId(index as u8));
         block.begin(Numbers::new(&self.secrets, now, ends));
@@ -156,12 +156,14 @@ impl Connection {
             reset.ack = segment.seq.add(segment.sequence_len());
         }
         if let Some(Join::Syn { token, .. }) = join(segment) {
-            // RFC 8684 §3.2; a lack of room for another subflow may be temporary.
+            // RFC 8684 §3.2: a join with an unknown token gets an RST. If the connection has no room for another
+            // subflow, the RST is transient.
             let known = *token == self.keys.local.token && self.phase == ConnectionPhase::Multipath;
             let reason = if known { ResetReason::Resources } else { ResetReason::Protocol };
             reset.options.mptcp.others.push(reason.option(known));
         } else if self.phase == ConnectionPhase::Multipath {
-            // The connection lives although this subflow is over.
+            // The RST ends this subflow only: it needs a reason, as otherwise the peer would take the connection for
+            // closed.
             reset.options.mptcp.others.push(ResetReason::Unspecified.option(true));
         }
         self.resets.push_back(Packet {
@@ -172,7 +174,8 @@ impl Connection {
         });
     }
 
-    /// Whether a listening subflow may see a segment: its handshake's third segment must carry the keys or the code.
+    /// Returns true if a listening subflow may process a segment: the third segment of its handshake must contain the
+    /// keys (`MP_CAPABLE`) or the HMAC (`MP_JOIN`).
     fn admit(&mut self, index: usize, segment: &Segment) -> bool {
         let subflow = &mut self.subflows[index];
         if subflow.block.state() != State::SynReceived {
@@ -194,8 +197,8 @@ impl Connection {
                     }
                     return ours == self.keys.local.secret;
                 }
-                // Data that overtook the third segment has to wait for it; a segment without any option indicates a
-                // middlebox.
+                // Data that overtook the third segment has to wait for that segment. A segment without any option
+                // shows a middlebox.
                 if has_multipath(segment) {
                     return false;
                 }
@@ -222,7 +225,7 @@ impl Connection {
         }
     }
 
-    /// Completes a subflow's handshake; false if the subflow had to be closed.
+    /// Completes a subflow's handshake; returns false if the subflow had to be closed.
     fn on_established(&mut self, now: Time, index: usize, segment: &Segment) -> bool {
         match self.subflows[index].handshake {
             Handshake::Plain => self.become_plain(false),
@@ -239,7 +242,7 @@ impl Connection {
                 } else if self.keys.remote.is_some() {
                     self.subflows[index].handshake = Handshake::Capable(Confirmation::Confirmed);
                 } else {
-                    self.become_plain(false); // a simultaneous open, apparently, without keys
+                    self.become_plain(false); // no keys: probably a simultaneous open
                 }
                 if self.phase == ConnectionPhase::Opening {
                     self.phase = ConnectionPhase::Multipath;
@@ -253,7 +256,7 @@ impl Connection {
             }
             Handshake::Joining { nonce, .. } => return self.on_join_answered(now, (index, nonce), segment),
             Handshake::Joined { .. } => {
-                (self.alone, self.shared) = (false, true);
+                (self.has_one_subflow, self.shared) = (false, true);
                 self.tally.joins += 1;
                 self.subflows[index].block.ack_now();
                 self.path_up(now, index);
@@ -262,7 +265,7 @@ impl Connection {
         if index == 0 && !self.seen.connected {
             self.seen.connected = true;
             self.send.edge = self.subflows[0].block.peer_window();
-            self.tell(Event::Connected);
+            self.notify(Event::Connected);
             self.path_up(now, 0);
         }
         true
@@ -275,7 +278,7 @@ impl Connection {
             && hmac == left64(&join_hmac(&remote, &local, (theirs, nonce)))
         {
             let proof = Some(left160(&join_hmac(&local, &remote, (nonce, theirs))));
-            self.alone = false;
+            self.has_one_subflow = false;
             let subflow = &mut self.subflows[index];
             subflow.backup |= backup;
             let resend = Some(Resend { at: now + subflow.block.rtt().rto(), times: 0 });
@@ -297,12 +300,12 @@ impl Connection {
             subflow.life = Life::Up { since: now };
             subflow.opened = true;
             self.resets.extend(subflow.predecessor.take());
-            self.tell(Event::PathUp(PathId(index as u8)));
+            self.notify(Event::PathUp(PathId(index as u8)));
         }
         self.update_counted();
     }
 
-    /// Acts on a segment that a subflow's block has accepted.
+    /// Processes a segment that the block of a subflow has accepted.
     fn after(&mut self, arrival: &Arrival<'_>) {
         let &Arrival { now, index, segment, .. } = arrival;
         if self.phase != ConnectionPhase::Plain && !segment.flags.contains(Flags::SYN) {
@@ -315,7 +318,7 @@ impl Connection {
             self.note_plain(arrival);
             self.place(arrival);
             self.deliver_plain(index);
-            self.trust_again(index);
+            self.update_counted_after_ack(index);
             return;
         }
         if !segment.options.mptcp.others.is_empty() {
@@ -340,23 +343,23 @@ impl Connection {
                 send.note_arrived(mapping.data, end);
             }
         });
-        self.trust_again(index);
+        self.update_counted_after_ack(index);
         let subflow = &self.subflows[index];
         if subflow.block.peer_finished() && matches!(subflow.life, Life::Opening | Life::Up { .. }) {
             self.retire(index);
         }
     }
 
-    /// A subflow that was believed to have failed counts as soon as it has acknowledged something, also as plain TCP:
-    /// the window of a subflow that does not count never grows.
-    fn trust_again(&mut self, index: usize) {
+    /// Lets a subflow take part in congestion control again once it acknowledges data after a suspected failure, also
+    /// after fallback. Without that the window of the subflow would never grow.
+    fn update_counted_after_ack(&mut self, index: usize) {
         let subflow = &self.subflows[index];
         if !subflow.counted && subflow.may_count() {
             self.update_counted();
         }
     }
 
-    /// Not all of a segment's payload could be placed, so nothing was kept from `seq` on.
+    /// Handles a segment of which the bytes from `seq` on were refused because they could not be placed.
     fn on_refused(&mut self, index: usize, seq: Serial, unmapped: bool) {
         let subflow = &mut self.subflows[index];
         subflow.block.ack_now();
@@ -368,7 +371,7 @@ impl Connection {
         }
     }
 
-    /// The peer closed one subflow. This side closes it too, and reinjects its unacknowledged data elsewhere.
+    /// Closes a subflow that the peer has closed, and reinjects its unacknowledged data on other subflows.
     fn retire(&mut self, index: usize) {
         self.reinject_all(index, Some(PathId(index as u8)));
         self.subflows[index].life = Life::Closing;
@@ -376,7 +379,7 @@ impl Connection {
         self.update_counted();
     }
 
-    /// The first segment after the handshake shows whether the other side received ours.
+    /// Confirms a subflow's handshake: the first segment after it shows whether the peer received the third segment.
     fn confirm(&mut self, now: Time, index: usize, segment: &Segment) {
         match &mut self.subflows[index].handshake {
             Handshake::Capable(confirmation) if *confirmation != Confirmation::Confirmed => {
@@ -406,14 +409,14 @@ impl Connection {
     fn on_control(&mut self, now: Time, index: usize, segment: &Segment) {
         for option in &segment.options.mptcp.others {
             match option {
-                // Sent again, because the answering segment was lost (RFC 8684 §3.2).
+                // A repeated third segment means that the fourth segment was lost: it is sent again (RFC 8684 §3.2).
                 Control::Join(Join::Ack { .. }) => self.subflows[index].block.ack_now(),
                 Control::AddAddress(add) => self.on_add_address(now, add),
                 Control::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 Control::Priority { backup } => {
                     let subflow = &mut self.subflows[index];
                     if subflow.backup != *backup {
-                        // The last announcement of either end holds: an own one is not repeated.
+                        // The last `MP_PRIO` of either end counts, so a pending one of this end is not repeated.
                         (subflow.backup, subflow.priority) = (*backup, None);
                     }
                     self.update_counted();
@@ -425,10 +428,10 @@ impl Connection {
                     self.finish(Reason::Reset);
                 }
                 Control::Fail { .. } if !segment.flags.contains(Flags::RST) => self.on_fail(index),
-                // The peer resets this subflow and continues with another.
+                // The peer resets only this subflow, and continues on another.
                 Control::Fail { .. } => self.subflows[index].transient = true,
                 Control::Reset { flags, .. } if segment.flags.contains(Flags::RST) => {
-                    self.subflows[index].transient = flags & TRANSIENT != 0;
+                    self.subflows[index].transient = flags & TRANSIENT_FLAG != 0;
                 }
                 _ => {}
             }

@@ -1,5 +1,5 @@
-//! A middlebox removes options, from the beginning or later, on one path or on all. Either every byte arrives, or
-//! both applications get an error.
+//! A middlebox removes options, from the beginning or later, on one path or on all. In each case every byte arrives,
+//! or both applications get an error.
 
 use super::connection::Connection;
 use super::tests::{A, B, Setup, extra, tcp};
@@ -28,7 +28,8 @@ fn strip(packet: &mut Packet) {
     }
 }
 
-/// Two ends whose options are removed from the `after`-th packet on, where the packet's source is one of `from`.
+/// Two ends on a network that removes the options of packets from the `after`-th packet on, if the packet's source is
+/// one of `from`.
 fn stripping(setup: &Setup, from: Vec<core::net::IpAddr>, after: usize) -> Pair<Connection> {
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     let mut count = 0;
@@ -72,7 +73,8 @@ fn lost_options_on_only_path_cause_fallback() {
     let both = vec![A[0], B[0]];
     for checksum in [false, true] {
         for from in [&client, &server, &both] {
-            // At the first packets, within the first window, in the middle, and at the end, with the `DATA_FIN`.
+            // The removal starts at the first packets, within the first window, in the middle, or at the end, with
+            // the `DATA_FIN`.
             for after in [0, 2, 3, 4, 20, 150, 208, 210] {
                 let setup = Setup { checksum, paths: "default".into(), ..Setup::default() };
                 let mut pair = stripping(&setup, from.clone(), after);
@@ -247,7 +249,7 @@ fn data_ack_is_as_long_as_data_sequence_number() {
         let acks = pair.sent(1, |p| {
             (tcp(p).payload.is_empty()).then(|| tcp(p).options.mptcp.dss.and_then(|dss| dss.data_ack))?
         });
-        // The first data contains no data sequence number, because it carries `MP_CAPABLE`.
+        // The first data segment is left out: it carries `MP_CAPABLE` and therefore no data sequence number.
         let later = acks.iter().skip(8);
         assert!(
             acks.len() > 50 && later.clone().all(|ack| matches!(ack, DataNumber::Long(_)) == long),
@@ -306,7 +308,7 @@ fn data_fin_with_wrong_checksum_is_ignored() {
 
 #[test]
 fn wrong_checksum_during_join_keeps_connection() {
-    // The server finds it before it receives the join, and after.
+    // The server detects the wrong checksum before the join arrives, and after.
     for after in [0, 30] {
         wrong_checksum_beside_a_join(after);
     }
@@ -328,15 +330,16 @@ fn wrong_checksum_beside_a_join(after: u32) {
         }
         packets
     }));
-    // The server knows of the join, whose third segment is lost repeatedly.
+    // The server knows of the join, but the third segment of the join is lost repeatedly.
     pair.filter = Some(Box::new(|number, p| number < 60 && p.source == A[1] && tcp(p).flags == Flags::ACK));
     let events = |pair: &Pair<Connection>| pair.sinks.each_ref().map(|sink| sink.events.clone());
     assert!(pair.send_file(100_000, 20.0), "{:?}", events(&pair));
     assert_eq!(extra(&pair, 1, "checksum_failures"), 1);
 }
 
-/// A connection with one subflow, whose server finds a wrong checksum and falls back. Its client does not learn it, as
-/// a Linux sender that has nothing more to send: signals of fallback do not reach it. Also the number of `MP_FAIL`s.
+/// A connection with one subflow, whose server finds a wrong checksum and falls back. The signals of the fallback do
+/// not reach the client, which sends nothing more, as a Linux sender that has finished. Returns also the number of
+/// `MP_FAIL`s.
 fn server_alone_in_fallback() -> (Pair<Connection>, Rc<Cell<u32>>) {
     let setup = Setup { checksum: true, paths: "default".into(), ..Setup::default() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
@@ -383,13 +386,13 @@ fn plain_end_acknowledges_data_and_data_fin() {
 }
 
 #[test]
-fn mp_fail_is_an_answer_and_has_none() {
+fn mp_fail_answers_mp_fail_and_gets_no_answer() {
     let (mut pair, fails) = server_alone_in_fallback();
     assert_eq!(fails.get(), 1, "one for all acknowledgements of a round trip");
     pair.ends[0].write(pair.now, Write::bytes(20_000));
     pair.run_until(2.0);
     assert_eq!(fails.get(), 2, "repeated, because it had no answer");
-    // A bare acknowledgement, to which the client adds its MP_FAIL and a DATA_ACK, as Linux does.
+    // A bare acknowledgement with the client's `MP_FAIL` and a `DATA_ACK`, as Linux sends it.
     let is_match = |(_, end, packet): &&(Time, usize, Packet)| *end == 0 && !tcp(packet).payload.is_empty();
     let mut answer = pair.log.iter().rev().find(is_match).expect("the client has sent data").2.clone();
     let data = segment(&mut answer);
@@ -413,7 +416,7 @@ fn data_lost_above_subflows_is_repaired_quickly() {
     pair.keep_log = false;
     let blocked = Rc::new(Cell::new(true));
     let block = Rc::clone(&blocked);
-    // A segment of the data is delayed, so that later data waits behind it.
+    // One data segment is delayed, so that later data waits behind it.
     pair.filter = Some(Box::new(move |_, p| {
         let payload = tcp(p).payload;
         block.get() && payload.offset <= 100_000 && payload.end() > 100_000

@@ -25,12 +25,12 @@ pub(super) fn join_hmac(from: &Key, to: &Key, nonces: (u32, u32)) -> [u8; 32] {
 
 /// Leftmost 64 bits, as in the SYN/ACK of a join.
 pub(super) fn left64(hmac: &[u8; 32]) -> u64 {
-    u64::from_be_bytes(hmac[..8].try_into().expect("32 bytes have 8"))
+    u64::from_be_bytes(hmac[..8].try_into().expect("the HMAC has 32 bytes"))
 }
 
 /// Leftmost 160 bits, as in the third segment of a join.
 pub(super) fn left160(hmac: &[u8; 32]) -> [u8; 20] {
-    hmac[..20].try_into().expect("32 bytes have 20")
+    hmac[..20].try_into().expect("the HMAC has 32 bytes")
 }
 
 /// Rightmost 64 bits of the HMAC over an advertised address (RFC 8684 §3.4.1).
@@ -42,7 +42,7 @@ pub(super) fn address_hmac(from: &Key, to: &Key, (id, address, port): (u8, IpAdd
     }
     message.extend(port.unwrap_or(0).to_be_bytes());
     let hmac = hmac(from, to, &message);
-    u64::from_be_bytes(hmac[24..].try_into().expect("32 bytes end with 8"))
+    u64::from_be_bytes(hmac[24..].try_into().expect("the HMAC has 32 bytes"))
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_two_directions_prove_different_things() {
+    fn hmacs_of_the_two_directions_differ() {
         let (a, b) = (Key::new(1), Key::new(2));
         let (one, other) = (join_hmac(&a, &b, (3, 4)), join_hmac(&b, &a, (4, 3)));
         assert_ne!(one, other);

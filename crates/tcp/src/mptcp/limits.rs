@@ -7,8 +7,8 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::limits::Limit;
 
 impl Subflow {
-    /// The cause that limits this subflow whatever data there is; `done` means that all data of both directions has
-    /// arrived.
+    /// The cause that limits this subflow even with data to send, if there is one. `regular`: a subflow is usable
+    /// that is no backup. `done`: all data of both directions has arrived.
     #[inline]
     fn standing(&self, (regular, done): (bool, bool)) -> Option<Limit> {
         match self.life {
@@ -30,8 +30,8 @@ impl Subflow {
 }
 
 impl Connection {
-    /// Nothing more is sent now: notes for each subflow the cause that limits it. Unless the connection is `idle`, data
-    /// has just been offered to the scheduler with the state of each subflow.
+    /// Records for each subflow the cause that limits it; called when nothing more can be sent now. Unless the
+    /// connection is `idle`, the scheduler has just been offered data with the state of each subflow.
     pub(super) fn note_limits(&mut self, now: Time, idle: bool) {
         if self.is_closed() {
             self.end_limits(now);
@@ -40,7 +40,8 @@ impl Connection {
         let backups = self.subflows.iter().any(|s| s.backup);
         let regular = backups && self.subflows.iter().any(|s| !s.backup && s.is_usable());
         let demand = self.demand(idle);
-        // A scheduler that duplicates data needs changed path states; its cause is determined per path.
+        // With a duplicating scheduler each path has a separate position in the data, so its cause is determined per
+        // path.
         let known = match demand {
             Demand::Data(_) if !self.scheduler.duplicates() => Some(Limit::Scheduler),
             Demand::Shut(_) if !self.scheduler.duplicates() => Some(Limit::ReceiveWindow),
@@ -121,7 +122,7 @@ impl Connection {
         }
     }
 
-    /// Data that waits for one subflow, where each carries all of it.
+    /// Data that waits for one subflow, under a scheduler that sends all data on each.
     fn demand_of_copy(&mut self, index: usize) -> Demand {
         let cursor = self.subflows[index].cursor.max(self.send.una);
         if cursor >= self.send.written {

@@ -1,27 +1,27 @@
-//! Mappings from a subflow's bytes to the connection's (RFC 8684 §3.3), as they are received.
+//! Received mappings from bytes of a subflow to data of the connection (RFC 8684 §3.3).
 //!
-//! A mapping may span segments, and a segment mappings. The bytes of a segment are sorted when it arrives. Bytes that
-//! a mapping covers, a known one or the segment's own, are placed in the connection's stream. The others are not
-//! kept, and the subflow does not acknowledge them: its peer retransmits them, with their mapping or after it. So
-//! every acknowledged byte has a place, and bytes are stored only in the connection's stream. (Linux and others
-//! repeat the mapping on each of the segments that it spans.)
+//! A mapping may span several segments, and a segment several mappings. The bytes of a segment are sorted when the
+//! segment arrives. Bytes that a mapping covers (a known mapping, or the one in the segment) get their place in the
+//! connection's stream. The other bytes are dropped, and the subflow does not acknowledge them: the peer retransmits
+//! them, with their mapping or after it. So every acknowledged byte has a place, and bytes are stored only in the
+//! connection's stream. (Linux and others repeat the mapping on each segment that it spans.)
 //!
-//! With a checksum, data goes on to the connection once its mapping is complete and right. Until then its bytes are
-//! *doubtful*. No other doubtful bytes may take their place, or a correct checksum would vouch for bytes that it does
-//! not cover.
+//! With a checksum, data is passed on to the connection once its mapping is complete and the checksum is right. Until
+//! then its bytes are *doubtful*. No other doubtful bytes may take their place, or a correct checksum would confirm
+//! bytes that it does not cover.
 //!
-//! This reservation covers all data of the mapping, from its first byte on. It ends when another subflow brings the
-//! same data and has no earlier data to bring: that subflow takes the data over, and the remaining bytes of the first
-//! mapping are dropped. If the first mapping is itself the next to be complete on its subflow, the other subflow has
-//! to bring the data several times before it takes over.
+//! This reservation covers all data of the mapping, from its first byte on. It ends when another subflow delivers the
+//! same data as the next bytes in its own order: that subflow takes the data over, and the remaining bytes of the
+//! first mapping are dropped. If the first mapping is also the next to be complete on its subflow, the other subflow
+//! takes over only after its segment has been refused `MAX_DISPUTED` times.
 //!
-//! Without this rule, two subflows that each held the data that the other has to bring next would deadlock.
+//! Without this rule two subflows could deadlock, if each held a part of the data that the other has to deliver next.
 
 use anabranch_multipath::buffer::RangeSet;
 use anabranch_wire::checksum::Checksum;
 use std::collections::VecDeque;
 
-/// Subflow bytes and the data they carry.
+/// A range of subflow bytes, and the data of the connection in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
     /// Position in the subflow's byte stream.
@@ -40,17 +40,17 @@ impl Mapping {
         self.start <= at && at < self.end()
     }
 
-    /// Whether it has this offset of the data.
+    /// Returns true if the mapping contains this offset of the data.
     pub fn holds(&self, data: u64) -> bool {
         self.data <= data && data < self.data + u64::from(self.len)
     }
 
-    /// The position of an offset of the data.
+    /// Subflow position of a data offset.
     pub fn position_of(&self, data: u64) -> u64 {
         self.start + (data - self.data)
     }
 
-    /// The data offset of a position.
+    /// Data offset of a subflow position.
     pub fn data_at(&self, at: u64) -> u64 {
         self.data + (at - self.start)
     }
@@ -59,14 +59,14 @@ impl Mapping {
 /// Result of a mapping's checksum.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Check {
-    /// There is none, or it was right.
+    /// The mapping has no checksum, or a correct one.
     Trusted,
-    /// It is wrong: a middlebox changed the data.
+    /// The checksum is wrong: a middlebox changed the data.
     Wrong,
-    /// The mapping is not complete: the expected value, the sum of the data that has arrived (with the
-    /// pseudo-header), and the number of its bytes.
+    /// The mapping is incomplete: the expected checksum, the sum of the data that has arrived (with the
+    /// pseudo-header), and the number of bytes in that sum.
     Partial { expected: u16, sum: Checksum, have: u32 },
-    /// It began, and another subflow has taken its data over: its bytes have no place.
+    /// Another subflow has taken over the data of the incomplete mapping. Further bytes of the mapping are dropped.
     TakenOver,
 }
 
@@ -82,18 +82,18 @@ impl Received {
         matches!(self.check, Check::Trusted)
     }
 
-    /// Some of its data has arrived, and its checksum is not complete.
+    /// Returns true if some of the mapping's data has arrived and its checksum is not complete.
     pub fn has_begun(&self) -> bool {
         matches!(self.check, Check::Partial { have: 1.., .. })
     }
 
-    /// Its bytes are dropped.
+    /// Returns true if another subflow has taken over the data, so that bytes of this mapping are dropped.
     pub fn is_taken_over(&self) -> bool {
         matches!(self.check, Check::TakenOver)
     }
 
-    /// Adds a new part that starts at position `at` and has `sum`. Once the mapping is complete, returns whether the
-    /// checksum is right.
+    /// Adds new bytes that start at position `at` and have the checksum `sum`. Once the mapping is complete, returns
+    /// whether its checksum is right.
     pub fn add(&mut self, at: u64, (len, sum): (u32, Checksum)) -> Option<bool> {
         let Check::Partial { expected, sum: total, have } = &mut self.check else { return None };
         *total = total.with_part((at - self.mapping.start) % 2 == 1, sum);
@@ -107,11 +107,11 @@ impl Received {
     }
 }
 
-/// The mappings that a subflow has received and not used up, and the position up to which it was used.
+/// The mappings that a subflow has received and not used up, and the position up to which bytes were passed on.
 #[derive(Debug, Default)]
 pub(super) struct Mappings {
-    /// In the order of their positions, at most one for each first position. Nearly always a segment adds the last
-    /// and removes the first, most often the only one.
+    /// Ordered by position, at most one for each start. Nearly always a segment adds the last mapping and removes the
+    /// first, and there is one at most.
     known: VecDeque<Received>,
     /// Subflow bytes that were passed on.
     pub taken: u64,
@@ -123,7 +123,7 @@ impl Mappings {
         self.known.len()
     }
 
-    /// How many known mappings begin before a position.
+    /// Number of known mappings that begin before a position.
     fn before(&self, at: u64) -> usize {
         match self.known.back() {
             Some(last) if last.mapping.start >= at => {
@@ -133,13 +133,13 @@ impl Mappings {
         }
     }
 
-    /// The mapping that covers a position: a known one, or else the one passed.
+    /// The mapping that covers a position: a known one, otherwise `own` if it does.
     pub fn at<'a>(&'a self, at: u64, own: Option<&'a Received>) -> Option<&'a Received> {
         let known = self.before(at + 1).checked_sub(1).and_then(|last| self.known.get(last));
         known.filter(|known| known.mapping.covers(at)).or(own.filter(|own| own.mapping.covers(at)))
     }
 
-    /// A mapping that begins at this position is known.
+    /// Returns true if a mapping that begins at this position is known.
     pub fn knows(&self, start: u64) -> bool {
         self.beginning(start).is_some()
     }
@@ -149,9 +149,9 @@ impl Mappings {
         self.known.get(self.before(start)).filter(|known| known.mapping.start == start)
     }
 
-    /// Adds new bytes from position `at` on to every incomplete mapping that covers some of them; `sum` computes the
-    /// sum of the positions (from, to). Calls `each` with every mapping that becomes complete, and whether its
-    /// checksum is right.
+    /// Adds new bytes from position `at` on to every incomplete mapping that covers some of them; `sum(from, to)`
+    /// computes the checksum of a range of positions. Calls `each` with every mapping that becomes complete, and
+    /// whether its checksum is right.
     pub fn add(
         &mut self,
         (at, end): (u64, u64),
@@ -171,7 +171,7 @@ impl Mappings {
         }
     }
 
-    /// Whether [`learn`](Self::learn) would store a mapping. The limit is the number of segments of reasonable size
+    /// True if [`learn`](Self::learn) would store a mapping. The limit is the number of segments of reasonable size
     /// in a receive buffer; the data of a rejected mapping will be retransmitted.
     pub fn accepts(&self, received: &Received, receive_buffer: u64) -> bool {
         let Mapping { start, len, .. } = received.mapping;
@@ -179,16 +179,16 @@ impl Mappings {
             if known.is_taken_over() {
                 return false;
             }
-            // A mapping that a segment repeats whole, with a correct checksum, replaces partial knowledge of the same
-            // bytes.
+            // A segment that contains a whole mapping with a correct checksum replaces what is known in part of the
+            // same bytes.
             return received.is_trusted() && known.mapping.len <= len;
         }
         let most = (receive_buffer / 256).max(1024) as usize;
         received.mapping.end() > self.taken && self.known.len() < most
     }
 
-    /// Gives up the mappings that have begun and have some of the data `[start, end)`, and passes the data of each to
-    /// `each`. Mappings with the same bytes at the same places as `by` are kept, if `by` is of this subflow.
+    /// Discards the incomplete mappings with some of the data `[start, end)`, and calls `each` with the data of each.
+    /// Mappings that have the same bytes at the same positions as `by` are kept, if `by` belongs to this subflow.
     pub fn take_over(
         &mut self,
         (start, end): (u64, u64),
@@ -207,7 +207,7 @@ impl Mappings {
         }
     }
 
-    /// Whether a mapping that has begun, and has some of the data `[start, end)`, is the next to be complete on a
+    /// Returns true if an incomplete mapping with some of the data `[start, end)` is the next to be complete on a
     /// subflow that has `received` bytes in order.
     pub fn completes_next(&self, (start, end): (u64, u64), received: u64) -> bool {
         let has = |mapping: &Mapping| mapping.data < end && start < mapping.data + u64::from(mapping.len);
@@ -215,7 +215,8 @@ impl Mappings {
         self.known.iter().filter(next).any(Received::has_begun)
     }
 
-    /// Whether some of a mapping's bytes may have arrived under a mapping whose bytes are dropped.
+    /// Returns true if some bytes of a mapping may have arrived under a mapping that was taken over, and been
+    /// dropped.
     fn lacks_bytes(&self, mapping: &Mapping) -> bool {
         let overlaps =
             |known: &&Received| known.mapping.start < mapping.end() && mapping.start < known.mapping.end();
@@ -237,8 +238,8 @@ impl Mappings {
         }
     }
 
-    /// The next run of in-order subflow bytes that may be passed on, as a data range, below position `available`;
-    /// `None` when there is none.
+    /// The next range of in-order data that may be passed on, with subflow positions below `available`; `None` if
+    /// there is none.
     pub fn take(&mut self, available: u64) -> Option<(u64, u64)> {
         while self.taken < available {
             let &Received { mapping, check } = self.known.front()?;
@@ -279,22 +280,22 @@ impl Mappings {
     }
 }
 
-/// Data that was placed and not yet passed on, where there are checksums.
+/// With checksums: data that has its place in the stream and was not passed on.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
-    /// Its mapping is right.
+    /// Data with a correct checksum.
     right: RangeSet,
-    /// Its mapping has begun and is not complete: the whole range that the mapping covers.
+    /// Data of incomplete mappings, each with the whole range that the mapping covers.
     doubtful: RangeSet,
 }
 
 impl Placed {
-    /// No byte of `[start, end)` is doubtful.
+    /// Returns true if no byte of `[start, end)` is doubtful.
     pub fn is_undisputed(&self, start: u64, end: u64) -> bool {
         self.doubtful.next_from(start).is_none_or(|(from, _)| from >= end)
     }
 
-    /// Calls `each` with the parts of a range that are to be placed: doubtful bytes never replace right ones.
+    /// Calls `each` with the parts of a range that may be stored: doubtful bytes never replace correct ones.
     pub fn each_place(&self, (start, end): (u64, u64), trusted: bool, mut each: impl FnMut(u64, u64)) {
         if trusted || self.right.is_empty() {
             each(start, end);
@@ -303,7 +304,7 @@ impl Placed {
         }
     }
 
-    /// `[start, end)` was placed, or, if its mapping is doubtful, a part of it.
+    /// Records that `[start, end)` was stored. If the mapping is doubtful, `[start, end)` is its whole range.
     pub fn place(&mut self, (start, end): (u64, u64), trusted: bool) {
         if trusted {
             self.right.insert(start, end);
@@ -312,7 +313,7 @@ impl Placed {
         }
     }
 
-    /// The mapping of `[start, end)` is complete or was discarded.
+    /// Ends the reservation of `[start, end)`: its mapping is complete or was discarded.
     pub fn settle(&mut self, (start, end): (u64, u64), right: bool) {
         self.doubtful.remove(start, end);
         if right {
@@ -320,7 +321,7 @@ impl Placed {
         }
     }
 
-    /// `[start, end)` was passed on.
+    /// Removes `[start, end)`, which was passed on to the connection.
     pub fn passed(&mut self, start: u64, end: u64) {
         self.right.remove(start, end);
     }

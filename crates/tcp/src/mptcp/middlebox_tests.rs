@@ -22,7 +22,7 @@ fn mapping(packet: &Packet) -> Option<Mapping> {
     mapping.filter(|_| !segment.payload.is_empty())
 }
 
-/// Cuts each segment with data into three, the DSS on all of them, or on the first only.
+/// Cuts each segment with data into three. The DSS is on all three (`everywhere`), or on the first only.
 fn split(packets: Vec<Packet>, everywhere: bool) -> Vec<Packet> {
     let mut out = Vec::new();
     for mut packet in packets {
@@ -32,7 +32,7 @@ fn split(packets: Vec<Packet>, everywhere: bool) -> Vec<Packet> {
             out.push(packet);
             continue;
         }
-        // An odd number of bytes first.
+        // The first piece has an odd number of bytes, so that the checksum of the second starts at an odd position.
         for (from, to) in [(0, 7), (7, len / 2), (len / 2, len)] {
             let mut part = packet.clone();
             let piece = segment(&mut part);
@@ -47,7 +47,7 @@ fn split(packets: Vec<Packet>, everywhere: bool) -> Vec<Packet> {
     out
 }
 
-/// The second of two segments continues the first.
+/// Returns true if the second segment continues the first.
 fn adjoin(first: &Packet, second: &Packet) -> bool {
     let (Body::Tcp(a), Body::Tcp(b)) = (&first.body, &second.body) else { return false };
     mapping(first).is_some()
@@ -58,7 +58,7 @@ fn adjoin(first: &Packet, second: &Packet) -> bool {
         && a.payload.end() == b.payload.offset
 }
 
-/// Merges two adjoining segments: the second's options are lost.
+/// Merges two adjoining segments; the options of the second are lost.
 fn merge(packets: Vec<Packet>) -> Vec<Packet> {
     let mut out: Vec<Packet> = Vec::new();
     for mut packet in packets {
@@ -74,8 +74,8 @@ fn merge(packets: Vec<Packet>) -> Vec<Packet> {
     out
 }
 
-/// Gives two adjoining segments one mapping, as a sender does that maps before it segments: on both of them, or on
-/// the first only.
+/// Gives two adjoining segments one mapping, as a sender does that maps before it segments. The mapping is on both
+/// (`everywhere`), or on the first only.
 fn span(mut packets: Vec<Packet>, everywhere: bool) -> Vec<Packet> {
     for at in 1..packets.len() {
         let [first, second] = &mut packets[at - 1..=at] else { unreachable!("two") };

@@ -1,35 +1,35 @@
-//! Pairs of addresses over which a connection may begin, in order of preference (Becke2014 §5.1.2.1): those known to
-//! have worked, then those of one scope, then the rest.
+//! Pairs of addresses for the initial subflow, in order of preference (Becke2014 §5.1.2.1): pairs on which
+//! connections were established, then pairs of one scope, then the rest.
 
 use anabranch_endpoint::Ends;
 use core::net::IpAddr;
 
-/// The pairs of addresses that a connection may begin on, and its progress through them.
+/// The pairs of addresses that the initial subflow may use, and the number of SYNs sent over them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opening {
-    /// In the order in which they are tried: the requested pair, then those that have worked, those of one scope, and
-    /// the rest.
+    /// In the order of the attempts: the requested pair, then pairs that have worked, pairs of one scope, and the
+    /// rest.
     pub pairs: Vec<(IpAddr, IpAddr)>,
-    /// SYNs that went unanswered.
+    /// Number of unanswered SYNs.
     pub unanswered: u32,
-    /// The next SYN waits for a port.
-    pub waits: bool,
+    /// True while the next SYN waits for a port.
+    pub needs_port: bool,
 }
 
 impl Opening {
-    /// The pairs between two ends, of addresses of one version of IP.
+    /// All pairs of a local and a remote address of the same IP version.
     pub fn between(ends: &Ends) -> Self {
         let all = ends.remote.iter().flat_map(|&to| ends.local.iter().map(move |from| (from.ip, to)));
         let mut pairs: Vec<_> = all.filter(|(from, to)| from.is_ipv4() == to.is_ipv4()).collect();
-        // The first stays the first; the sort is stable.
+        // The requested pair stays the first, and the sort is stable.
         if let Some((_, others)) = pairs.split_first_mut() {
             others.sort_by_key(|&(from, to)| scope(from) != scope(to));
         }
         Self { pairs, ..Self::default() }
     }
 
-    /// Puts the pairs on which other connections were established before the others, the first of `worked` in front;
-    /// the requested pair stays the first.
+    /// Moves the pairs in `worked`, on which other connections were established, before the others in the order of
+    /// `worked`. The requested pair stays the first.
     pub fn prefer(&mut self, worked: &[(IpAddr, IpAddr)]) {
         if let Some((_, others)) = self.pairs.split_first_mut() {
             let rank = |pair: &(IpAddr, IpAddr)| worked.iter().position(|known| known == pair);
@@ -37,12 +37,12 @@ impl Opening {
         }
     }
 
-    /// Limits the number of pairs that are tried; the minimum is one.
+    /// Keeps the first `most` pairs, and at least one.
     pub fn keep(&mut self, most: u32) {
         self.pairs.truncate(most.max(1) as usize);
     }
 
-    /// How often every pair has been tried.
+    /// Number of complete rounds over all pairs.
     pub fn rounds(&self) -> u32 {
         self.unanswered / (self.pairs.len() as u32).max(1)
     }
@@ -53,7 +53,7 @@ impl Opening {
     }
 }
 
-/// Scope of an address (RFC 6724 §3.1; private addresses are distinguished from global ones).
+/// Scope of an address as in RFC 6724 §3.1, except that private addresses have a separate scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Loopback,

@@ -1,20 +1,19 @@
 //! Opportunistic retransmission and penalisation (Raiciu2012 §4.2): a faster path retransmits data that a slower path
 //! delays, and the slower path's window is reduced.
 //!
-//! A segment in flight on a slow path stops the fast path when the data behind it fills a buffer. This is the peer's
-//! receive buffer, which closes the window, or the local send buffer, which keeps bytes until they are acknowledged.
-//! While no new data may be sent, a path with room retransmits the data in flight on slower paths, in the order of
-//! the data and each range once.
+//! A segment in flight on a slow path stops the fast path when the data behind it fills a buffer: the peer's receive
+//! buffer, which closes the window, or the local send buffer, which keeps bytes until they are acknowledged. While no
+//! new data may be sent, a path with free window retransmits the data in flight on slower paths, in the order of the
+//! data and each range once.
 //!
-//! If it retransmitted the first segment alone, the next one would block as soon as the first has arrived, one round
-//! trip for each. If it retransmitted all segments at once, they would be lost together. So one segment is sent for
-//! each event: acknowledgements of the data in flight clock the copies, and there are fewer acknowledgements than
-//! segments. New data fills the rest of the window; at the end of the stream, where there is none, copies take all of
-//! it.
+//! With a copy of the first segment alone, the next segment would block as soon as the first has arrived, one round
+//! trip for each. A burst of all segments could lose all of them. So one segment is sent for each event:
+//! acknowledgements of the data in flight clock the copies, and there are fewer acknowledgements than segments. New
+//! data fills the rest of the window; at the end of the stream, where there is none, copies take all of it.
 //!
-//! Before the end of the stream, no copy is sent on a busy path while the first segment in flight is due before any
-//! copy could be acknowledged. The window then opens soon without a copy, and each copy would take the place of new
-//! data. A path whose queue has drained has no new data to send: a copy costs nothing there.
+//! Before the end of the stream, no copy is sent on a busy path if the first segment in flight is due before a copy
+//! could be acknowledged. The window then opens soon without a copy, and each copy would take the place of new data.
+//! A path whose queue has drained has no new data to send, so a copy costs nothing there.
 
 use super::connection::{Connection, ConnectionPhase};
 use super::mapping::Mapping;
@@ -25,9 +24,9 @@ use anabranch_multipath::congestion::PenaltyInSlowStart;
 use anabranch_settings::policy::Penalisation;
 use anabranch_wire::Packet;
 
-/// Free window that may be sent at once, segments. Bursts of fewer segments fit most queues, and to hold them back costs
-/// more than their losses do: with 10 to 25, a path of 10 Mbit/s and 200 ms next to one of 1 Mbit/s reaches 0.6 to 0.75
-/// of its rate alone with buffers of 400 kB. From 50 on, slow return links lose the gain.
+/// Segments that a path with free window may send at once. Bursts of fewer segments fit most queues, and holding them
+/// back costs more than their losses. With 10 to 25, a path of 10 Mbit/s and 200 ms next to one of 1 Mbit/s reaches
+/// 0.6 to 0.75 of its rate alone, with buffers of 400 kB. From 50 on, the gain is lost on slow return links.
 const BURST_SEGMENTS: u64 = 35;
 
 /// A range of data in flight on a slower path.
@@ -35,25 +34,27 @@ const BURST_SEGMENTS: u64 = 35;
 struct HeldUp {
     /// The path on which it is in flight.
     holder: usize,
-    /// Its offset in the data.
+    /// Offset of the copied range in the data.
     start: u64,
     end: u64,
 }
 
 impl Connection {
-    /// No more can be written: unacknowledged data fills the send buffer, or the stream has ended.
+    /// Returns true if the application cannot write more: unacknowledged data fills the send buffer, or the stream
+    /// has ended.
     pub(super) fn is_write_blocked(&self) -> bool {
         self.send_space() == 0 && self.send.una < self.send.highest()
     }
 
-    /// Whether data in flight may be retransmitted on another path while all written data has been sent.
+    /// Returns true if data in flight may be copied to another path while all written data has been sent.
     pub(super) fn may_retransmit_opportunistically(&self) -> bool {
         self.config.opportunistic_retransmission
             && self.start_up.is_over()
             && self.phase == ConnectionPhase::Multipath
     }
 
-    /// No new data may be sent: a path with room retransmits the next segment that slower paths delay.
+    /// Sends a copy of the next segment that slower paths delay, on a path with free window; called when no new data
+    /// may be sent.
     pub(super) fn retransmit_opportunistically(&mut self, now: Time) -> Option<Packet> {
         let una = self.send.una;
         let ending = self.closing && self.send.all_assigned();
@@ -66,7 +67,7 @@ impl Connection {
         }
         let room = self.states.iter().filter(|s| s.queueable > 0);
         let fastest = room.min_by_key(|s| s.srtt)?.srtt;
-        // The left edge determines the path to penalise: if that is the fastest, the buffer is merely small.
+        // The path that carries the left edge is penalised. If that is the fastest path, the buffer is merely small.
         let first = self.next_held_up(una, fastest).filter(|held| held.start == una)?;
         let from = self.opportunistic_to.max(una);
         let held = if from == una { first } else { self.next_held_up(from, fastest)? };
@@ -100,9 +101,9 @@ impl Connection {
         held.min_by_key(|held| held.start)
     }
 
-    /// A copy on `path` takes the place of new data and gains nothing: the path's link is busy, and the original of
-    /// the left edge is due within the shortest round trip of the path. A path that is believed to have failed
-    /// delivers nothing.
+    /// Returns true if a copy on `path` would take the place of new data and gain nothing: the path's link is busy,
+    /// and the original of the left edge is due within the path's shortest round trip. A path that is believed to
+    /// have failed delivers no original.
     fn is_wasted_copy(&self, now: Time, first: &HeldUp, path: PathId) -> bool {
         let (holder, state) = (&self.subflows[first.holder], &self.states[path.index()]);
         let srtts = (self.states[first.holder].srtt, state.srtt);
@@ -115,9 +116,8 @@ impl Connection {
             && is_due_first(now, sent_at, (slow, shortest))
     }
 
-    /// The path that holds up the data gets half of its window, at most once a round trip.
-    /// With `Penalisation::Weaker`, a holder that is faster than the other path is exempt: it has much in flight
-    /// because it is fast.
+    /// Halves the window of the path that holds up the data, at most once a round trip. With `Penalisation::Weaker` a
+    /// holder that is faster than the other path is exempt, because it has much in flight only for its speed.
     fn penalise(&mut self, now: Time, (holder, other): (usize, usize)) {
         let rate = |index: usize| {
             let state = &self.states[index];
@@ -144,22 +144,23 @@ impl Connection {
     }
 }
 
-/// The data in flight fills the path without a queue: the link does not become idle before the next acknowledgement.
-/// The window that does so is the congestion window times the shortest by the smoothed round-trip time.
+/// Returns true if the data in flight keeps the link busy until the next acknowledgement. That needs at least the
+/// congestion window times the ratio of the shortest to the smoothed round-trip time, which is the window without the
+/// queue.
 fn is_busy((outstanding, cwnd): (u64, u64), (shortest, smoothed): (Duration, Duration)) -> bool {
     outstanding as f64 * smoothed.as_secs_f64() > cwnd as f64 * shortest.as_secs_f64()
 }
 
-/// A segment that was sent at `sent_at` on the slow path is due before a copy that is sent now on the fast path can be
-/// acknowledged. An overdue segment is lost or delayed further: its arrival cannot be predicted.
+/// Returns true if a segment sent at `sent_at` on the slow path is due before a copy sent now on the fast path can be
+/// acknowledged. The arrival of an overdue segment cannot be predicted, since it is lost or delayed further.
 fn is_due_first(now: Time, sent_at: Time, (slow, fast): (Duration, Duration)) -> bool {
     let due = sent_at + slow;
     now <= due && due <= now + fast
 }
 
 impl Connection {
-    /// A full buffer permits no new data: paths whose window has room restart at a limited rate. The states of the
-    /// paths have just been taken.
+    /// Starts a paced restart on paths with free window while a full buffer permits no new data. The snapshot of the
+    /// paths must be current.
     pub(super) fn prepare_restarts(&mut self) {
         for (state, subflow) in self.states.iter().zip(&mut self.subflows) {
             if state.usable && state.queueable > BURST_SEGMENTS * u64::from(state.mss) {
@@ -183,7 +184,7 @@ mod tests {
     fn copy_waits_for_an_original_that_is_due() {
         let at = |ms| Time::ZERO + Duration::from_millis(ms);
         let rtts = (Duration::from_millis(2_000), Duration::from_millis(100));
-        // Sent at 500 ms, due at 2,500 ms; a copy takes 100 ms.
+        // Sent at 500 ms and due at 2,500 ms; a copy is acknowledged after 100 ms.
         let due_first = |now| is_due_first(at(now), at(500), rtts);
         assert_eq!([600, 2_399, 2_400, 2_500, 2_501].map(due_first), [false, false, true, true, false]);
     }

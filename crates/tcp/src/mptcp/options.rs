@@ -10,8 +10,8 @@ pub(super) fn capable(segment: &Segment) -> Option<&Capable> {
     })
 }
 
-/// The `MP_CAPABLE` of a SYN that offers this version or a later one: the answer's version is what both then use
-/// (RFC 8684 §3.1).
+/// The `MP_CAPABLE` of a SYN that offers this version or a later one. The version in the answer is the one that both
+/// ends use (RFC 8684 §3.1).
 pub(super) fn offer(segment: &Segment) -> Option<&Capable> {
     segment.options.mptcp.others.iter().find_map(|option| match option {
         Control::Capable(capable) if capable.version >= 1 && capable.hmac_sha256 => Some(capable),
@@ -26,8 +26,9 @@ pub(super) fn join(segment: &Segment) -> Option<&Join> {
     })
 }
 
-/// The sender still uses Multipath TCP: it acknowledges data, or sends a signal.
-pub(super) fn speaks_multipath(segment: &Segment) -> bool {
+/// Returns true if the sender of a segment still uses Multipath TCP: the segment acknowledges data or contains a
+/// signal.
+pub(super) fn uses_multipath(segment: &Segment) -> bool {
     let options = &segment.options.mptcp;
     options.dss.is_some_and(|dss| dss.data_ack.is_some()) || !options.others.is_empty()
 }

@@ -4,8 +4,8 @@ use super::connection::{Connection, ConnectionPhase};
 use super::subflow::Subflow;
 
 impl Connection {
-    /// Bytes of the connection's stream that have arrived and wait: for missing data of the stream, for a missing
-    /// segment of their subflow, or for the rest of a mapping whose checksum covers them. Data that arrived on two
+    /// Bytes of the connection's stream that have arrived and cannot be read yet: data is missing before them, a
+    /// segment of their subflow is missing, or their mapping with a checksum is incomplete. Data that arrived on two
     /// subflows counts once.
     pub(super) fn waiting(&self) -> u64 {
         let ahead = &self.receive.ahead;
@@ -16,16 +16,17 @@ impl Connection {
         self.waiting.as_ref().unwrap_or(ahead).covered()
     }
 
-    /// `[start, end)` of the stream has arrived on a subflow.
+    /// Records that `[start, end)` of the stream has arrived on a subflow.
     pub(super) fn note_arrived(&mut self, start: u64, end: u64) {
         if let Some(waiting) = &mut self.waiting {
             waiting.insert(start.max(self.receive.nxt), end);
         }
     }
 
-    /// The subflows have passed on all data they could; before that, the stream was complete up to `before`.
+    /// Updates the waiting ranges after the subflows have passed on their data; before that, the stream was complete
+    /// up to `before`.
     pub(super) fn note_passed_on(&mut self, before: u64) {
-        // Mostly no subflow holds any data, and only `receive.ahead` waits.
+        // Usually no subflow holds data, so `receive.ahead` contains everything that waits.
         if !self.subflows.iter().any(Subflow::holds) {
             self.waiting = None;
         } else if let Some(waiting) = &mut self.waiting {
@@ -35,8 +36,8 @@ impl Connection {
         }
     }
 
-    /// Collects the waiting ranges again, because a subflow has begun to hold data, or has ended with data that it
-    /// held.
+    /// Collects the waiting ranges again, because a subflow has begun to hold data, or has ended and dropped the data
+    /// that it held.
     pub(super) fn collect_waiting(&mut self) {
         let mut holding = self.subflows.iter().filter(|subflow| subflow.holds()).peekable();
         self.waiting = holding.peek().is_some().then(|| self.receive.ahead.clone());
@@ -50,12 +51,12 @@ impl Connection {
 }
 
 impl Subflow {
-    /// Whether it has received data that it has not passed on, and still may.
+    /// Returns true if the subflow has received data that it has not passed on, and still may.
     fn holds(&self) -> bool {
         (self.block.received() > self.mappings.taken || self.block.out_of_order() > 0) && !self.is_dead()
     }
 
-    /// Calls `each` with the ranges of the connection's stream that it has received and not passed on.
+    /// Calls `each` with the ranges of the connection's stream that the subflow has received and not passed on.
     fn each_held(&self, mut each: impl FnMut(u64, u64)) {
         let doubtful = (self.mappings.taken, self.block.received());
         for (start, end) in core::iter::once(doubtful).chain(self.block.ahead()) {

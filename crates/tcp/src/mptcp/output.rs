@@ -1,4 +1,5 @@
-//! Output: urgent segments, then data in the scheduler's order, then the rest; and the options on all of them.
+//! Output: urgent segments, then data in the scheduler's order, then the rest; and the Multipath TCP options of all
+//! segments.
 
 use super::connection::{Connection, ConnectionPhase, WaitCause};
 use super::data::{DataFin, Reinjection, SendSpace};
@@ -17,10 +18,10 @@ use anabranch_wire::tcp::mptcp::{
 use anabranch_wire::tcp::{Flags, SackBlocks, Segment};
 use anabranch_wire::{Packet, Payload};
 
-/// SYNs with `MP_CAPABLE` before one without.
-const CAPABLE_SYNS: u32 = 2;
-/// Room for all options of a segment.
-const MAX_OPTIONS: u32 = 40;
+/// Number of SYNs with `MP_CAPABLE`. Further SYNs are plain TCP, in case a firewall drops the option (RFC 8684 §3.1).
+const MAX_CAPABLE_SYNS: u32 = 2;
+/// Option bytes of a TCP header: at most 40 (RFC 9293 §3.1).
+const MAX_OPTION_BYTES: u32 = 40;
 
 impl Connection {
     pub(super) fn poll(&mut self, now: Time) -> Option<Packet> {
@@ -61,8 +62,9 @@ impl Connection {
         None
     }
 
-    /// No more packets are sent now. A usable subflow without data, because there is none or because the scheduler
-    /// prefers to wait, is not limited by its network; a closed receive window counts as the network's limit.
+    /// Records for rate samples that no more packets are sent now. A usable subflow without data (there is none, or
+    /// the scheduler prefers to wait) is limited by its application; a closed receive window counts as a limit of the
+    /// network.
     fn note_dry(&mut self, now: Time, idle: bool) {
         let (start, available) = self.send.unassigned();
         let window = self.send.edge.saturating_sub(start);
@@ -74,7 +76,7 @@ impl Connection {
             {
                 self.with_block(now, index, |block, context| {
                     if idle || block.could_send(context) {
-                        block.ran_dry(context);
+                        block.set_application_limited(context);
                     }
                 });
             }
@@ -94,16 +96,16 @@ impl Connection {
         if output.is_none() {
             self.note_limits_of_plain(now, available);
             if available == 0 {
-                self.with_block(now, 0, |block, context| block.ran_dry(context));
+                self.with_block(now, 0, |block, context| block.set_application_limited(context));
             }
         }
         output.map(|output| self.add_options(now, 0, output))
     }
 
-    /// Makes sure that some subflow sends a segment for the pending options and the `DATA_FIN`.
+    /// Makes some subflow send a segment for the pending options and the `DATA_FIN`.
     fn want_control(&mut self, now: Time) {
-        self.signal_what_is_due(now);
-        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.owes_priority(now)) {
+        self.signal_due_options(now);
+        if let Some(subflow) = self.subflows.iter_mut().find(|s| s.is_priority_due(now)) {
             subflow.block.ack_now();
         }
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
@@ -117,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Sends one packet of data, if there is data and a path for it.
+    /// Sends one packet of data, if there is data and a path with free window.
     fn send_data(&mut self, now: Time) -> Option<Packet> {
         if self.config.scheduler.places {
             return self.send_placed(now);
@@ -144,7 +146,7 @@ impl Connection {
         if available == 0 {
             self.waiting_for = None;
             if held_up {
-                self.tell_blocked();
+                self.notify_blocked();
                 return self.retransmit_opportunistically(now);
             }
             return None;
@@ -152,7 +154,7 @@ impl Connection {
         let window = self.send.edge.saturating_sub(start);
         if self.waits_for_window((start, available)) {
             self.prepare_restarts();
-            self.tell_blocked();
+            self.notify_blocked();
             self.wait(now, start, WaitCause::ReceiveWindow);
             if self.data_timer.is_none() {
                 self.data_timer = Some(now + self.data_timeout());
@@ -163,10 +165,11 @@ impl Connection {
         let offer = Offer { now, bytes: available, window, send_window, repeated: false };
         let Decision::Send(path) = self.scheduler.select(&offer, &self.states) else {
             self.wait(now, start, WaitCause::CongestionWindow);
-            // Without room on any path no scheduler finds a path for further data. (Reinjections take turns.)
+            // No path has free window, so no scheduler can send. (With reinjections the next range might find a
+            // path.)
             let full = |state: &PathState| state.queueable == 0 && available >= state.mss.into();
             let settled = self.send.reinjections.is_empty() && self.states.iter().all(full);
-            self.waits = settled.then_some(now);
+            self.blocked_since = settled.then_some(now);
             return None;
         };
         let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);
@@ -175,7 +178,7 @@ impl Connection {
         Some(self.send_on(now, (path, DecisionReason::New), (start, len as u32)))
     }
 
-    /// Sends one packet of the data that the scheduler places, if there is any.
+    /// Sends one packet of data that the scheduler has placed itself, if there is any.
     fn send_placed(&mut self, now: Time) -> Option<Packet> {
         if self.send.una >= self.send.written && self.send.reinjections.is_empty() {
             self.waiting_for = None;
@@ -204,8 +207,8 @@ impl Connection {
         Some(self.send_on(now, (path, reason), (start, (end - start) as u32)))
     }
 
-    /// The receive window has no room for the data from `start` on, or too little to be worth a packet while data is
-    /// in flight.
+    /// Returns true if the receive window does not admit the data from `start` on, or so little of it that a packet
+    /// is not worthwhile while other data is in flight.
     fn waits_for_window(&self, (start, available): (u64, u64)) -> bool {
         let window = self.send.edge.saturating_sub(start);
         let waiting = self.send.una < self.send.highest();
@@ -213,22 +216,22 @@ impl Connection {
         window == 0 || (window < available && waiting && fills_none())
     }
 
-    /// Reports that the receive window or the send buffer is full. That matters only to a path with room in its
-    /// congestion window.
-    fn tell_blocked(&mut self) {
+    /// Notifies the scheduler that the receive window or the send buffer is full, if a path has free congestion
+    /// window that it cannot use.
+    fn notify_blocked(&mut self) {
         if self.states.iter().any(|path| scheduler::eligible(path, &self.states)) {
             self.scheduler.on_blocked();
         }
     }
 
-    /// The scheduler places no data for now. `more`: see [`Data`].
+    /// Notes that the scheduler places no data now. `more`: see [`Data`].
     fn wait_for_place(&mut self, now: Time, more: bool) {
         let (start, available) = self.send.unassigned();
         let full = self.states.iter().all(|state| state.queueable == 0);
-        // Further data would lie beyond the window, or find no path with room either.
+        // The application's further data would lie beyond the window, or find no path with free window.
         let enough = self.states.iter().all(|state| available >= state.mss.into());
         let settled = (more || full) && enough && self.send.reinjections.is_empty();
-        self.waits = (settled && self.scheduler.is_exhausted()).then_some(now);
+        self.blocked_since = (settled && self.scheduler.is_exhausted()).then_some(now);
         if available == 0 {
             self.waiting_for = None;
         } else if full || !self.waits_for_window((start, available)) {
@@ -241,12 +244,12 @@ impl Connection {
         }
     }
 
-    /// Bytes that may be unacknowledged at once.
+    /// Limit of unacknowledged bytes.
     pub(super) fn send_window(&self) -> u64 {
         self.send.edge.saturating_sub(self.send.una).min(self.config.tcp.send_buffer)
     }
 
-    /// Selects the path for `bytes` that must not use `avoid`.
+    /// Selects the path for `bytes` bytes; data that another path carried first avoids that path.
     pub(super) fn choose(&mut self, now: Time, bytes: u64, avoid: Option<PathId>) -> Option<PathId> {
         let mut taken = 0;
         if let Some(avoid) = avoid {
@@ -265,7 +268,8 @@ impl Connection {
     }
 
     fn send_reinjection(&mut self, now: Time) -> Option<Packet> {
-        // Ranges that must avoid different paths wait in one queue: the first of each such path is considered.
+        // Reinjections with different paths to avoid wait in one queue. The first range for each of up to four paths
+        // is considered.
         for place in 0..self.send.reinjections.len().min(4) {
             let Reinjection { start, end, avoid } = self.send.reinjections[place];
             let Some(path) = self.choose(now, end - start, avoid) else { continue };
@@ -278,7 +282,7 @@ impl Connection {
         None
     }
 
-    /// Sends all data on every path; each path continues at its position.
+    /// Sends all data on every path (redundant scheduler); each path has its own position in the data.
     fn send_copies(&mut self, now: Time) -> Option<Packet> {
         let (frontier, _) = self.send.unassigned();
         let end = self.send.written.min(self.send.edge);
@@ -321,7 +325,7 @@ impl Connection {
         Some(self.send_on(now, (path, reason), (start, (stop - start) as u32)))
     }
 
-    /// Data from `offset` on has to wait, for a known cause.
+    /// Notes that data from `offset` on has to wait for this cause.
     fn wait(&mut self, now: Time, offset: u64, cause: WaitCause) {
         let before = self.waiting_for.replace(cause);
         if before != Some(cause)
@@ -335,7 +339,7 @@ impl Connection {
         }
     }
 
-    /// Data `[data, data + len)` is sent on a path.
+    /// Sends data `[data, data + len)` on a path.
     pub(super) fn send_on(
         &mut self,
         now: Time,
@@ -355,7 +359,7 @@ impl Connection {
         let window = self.congestion.window(path);
         let subflow = &mut self.subflows[index];
         subflow.carry(Mapping { start, len, data });
-        // Copies and opportunistic retransmissions have changed the states of other paths.
+        // Copies and opportunistic retransmissions also change the states of other paths.
         let others_hold = !matches!(reason, DecisionReason::Copy | DecisionReason::Opportunistic);
         self.outdated = (others_hold && self.ample && !subflow.block.has_rate()).then_some((now, path));
         if let (Some(restart), Some(srtt)) = (&mut subflow.restart, subflow.block.rtt().srtt()) {
@@ -367,7 +371,7 @@ impl Connection {
         self.add_options(now, index, packet)
     }
 
-    /// Puts a subflow's segment into a packet, with the options that Multipath TCP requires on it.
+    /// Puts a subflow's segment into a packet, with its Multipath TCP options.
     pub(super) fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
         let segment = segment_of(&mut packet);
         if self.phase == ConnectionPhase::Plain || self.subflows[index].handshake == Handshake::Plain {
@@ -394,7 +398,7 @@ impl Connection {
         })
     }
 
-    /// An RST ends the connection, or only its subflow.
+    /// Adds `MP_FASTCLOSE` to an RST that ends the connection, or the reason to one that ends only its subflow.
     fn add_reset_options(&self, index: usize, segment: &mut Segment) {
         let subflow = &self.subflows[index];
         let others = &mut segment.options.mptcp.others;
@@ -405,7 +409,7 @@ impl Connection {
         if let Some(dsn) = subflow.failed {
             others.push(Control::Fail { dsn });
         }
-        let reason = subflow.farewell.unwrap_or(ResetReason::Unspecified);
+        let reason = subflow.reset_reason.unwrap_or(ResetReason::Unspecified);
         others
             .push(reason.option(self.phase == ConnectionPhase::Multipath && reason != ResetReason::Protocol));
     }
@@ -417,7 +421,7 @@ impl Connection {
         let unanswered = subflow.block.attempts().max(self.opening.rounds());
         let option = match subflow.handshake {
             // A firewall may drop unknown options (RFC 8684 §3.1): the third SYN is one of plain TCP.
-            Handshake::Capable(_) if !answer && unanswered >= CAPABLE_SYNS => return,
+            Handshake::Capable(_) if !answer && unanswered >= MAX_CAPABLE_SYNS => return,
             Handshake::Capable(_) => self.capable((answer.then_some(self.keys.local.secret), None), None),
             Handshake::Joining { nonce, .. } => Control::Join(Join::Syn {
                 backup,
@@ -458,7 +462,7 @@ impl Connection {
                 segment.options.mptcp.others.push(Control::Join(Join::Ack { hmac }));
                 return;
             }
-            // Until the peer shows that it received the local key, the first segments contain it again (RFC 8684 §3.1).
+            // The first segments contain the key until the peer shows that it has received it (RFC 8684 §3.1).
             Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
                 if self.repeats_keys(now, index, data) =>
             {
@@ -475,7 +479,8 @@ impl Connection {
             _ => {}
         }
         let ack = remote.idsn.wrapping_add(1).wrapping_add(self.receive.ack());
-        // As long as the acknowledged numbers (RFC 8684 §3.3.2), unless data sent earlier leaves no room.
+        // The `DATA_ACK` is as long as the peer's data sequence numbers (RFC 8684 §3.3.2), unless a retransmitted
+        // segment leaves no room.
         let roomy = segment.payload.len <= subflow.block.mss();
         let ack =
             if self.receive.long && roomy { DataNumber::Long(ack) } else { DataNumber::Short(ack as u32) };
@@ -494,28 +499,28 @@ impl Connection {
             self.add_bare_options(now, index, (segment, &mut dss));
         }
         segment.options.mptcp.dss = Some(dss);
-        if segment.options.wire_len() > MAX_OPTIONS {
+        if segment.options.wire_len() > MAX_OPTION_BYTES {
             segment.options.sack = SackBlocks::default();
-            if segment.options.wire_len() > MAX_OPTIONS {
-                segment.options.mptcp.dss = None; // a long ADD_ADDR is sent alone
+            if segment.options.wire_len() > MAX_OPTION_BYTES {
+                segment.options.mptcp.dss = None; // a long ADD_ADDR leaves no room for a DSS
             }
         }
     }
 
-    /// Until the peer has shown that it knows our key, the first data and bare segments carry it. A pending signal
-    /// waits for at most one of them.
+    /// Returns true if a segment has to repeat the keys: the first data and bare segments do until the peer has shown
+    /// that it knows them. A pending signal waits for one such segment at most.
     fn repeats_keys(&self, now: Time, index: usize, data: Option<u64>) -> bool {
         let fin = self.send.fin == DataFin::Wanted && self.send.all_assigned();
         let subflow = &self.subflows[index];
         let told = subflow.handshake == Handshake::Capable(Confirmation::KeysSent);
-        let urgent = told && (fin || subflow.owes_priority(now) || !self.control.is_empty());
+        let urgent = told && (fin || subflow.is_priority_due(now) || !self.control.is_empty());
         data.map_or(!urgent, |data| data == 0)
     }
 
-    /// A segment without data carries the `DATA_FIN` or one of the pending options.
+    /// Adds the `DATA_FIN` or one of the pending options to a segment without data.
     fn add_bare_options(&mut self, now: Time, index: usize, (segment, dss): (&mut Segment, &mut Dss)) {
-        if self.subflows[index].owes_priority(now) {
-            self.subflows[index].told_priority(now);
+        if self.subflows[index].is_priority_due(now) {
+            self.subflows[index].note_priority_sent(now);
             let backup = self.subflows[index].backup;
             segment.options.sack = SackBlocks::default();
             segment.options.mptcp.others.push(Control::Priority { backup });
@@ -524,7 +529,7 @@ impl Connection {
             self.data_timer = Some(now + self.data_timeout());
             segment.options.sack = SackBlocks::default();
             dss.data_fin = true;
-            // RFC 8684 §3.3.3: without data the mapping has subflow number 0 and length 1.
+            // RFC 8684 §3.3.3: the mapping of a `DATA_FIN` without data has subflow sequence number 0 and length 1.
             let dsn = self.dsn(self.send.written);
             let checksum =
                 self.checksum.then(|| DataChecksum::Known(dss_checksum(dsn, 0, 1, Checksum::new())));
@@ -540,7 +545,7 @@ impl Connection {
         self.keys.local.idsn.wrapping_add(1).wrapping_add(data)
     }
 
-    /// The checksum is computed where the segment's bytes are known, when it is written.
+    /// The checksum stays open until the packet is written, because only its writer knows the bytes.
     fn checksum_of(&self, subflow_seq: u32, payload: Payload) -> DataChecksum {
         DataChecksum::pending(self.dsn(payload.offset), subflow_seq, payload.len as u16)
     }

@@ -1,7 +1,8 @@
-//! Addresses and subflows: which to open, reactions to the loss of one (RFC 8684 §3.2, §3.4), and the timers.
+//! Addresses and subflows: the choice of subflows to open, the reaction to the loss of one (RFC 8684 §3.2, §3.4), and
+//! the timers.
 
 use super::DeadPathProbe;
-use super::connection::{Connection, ConnectionPhase, LINGER, LocalAddress, RemoteAddress, Role};
+use super::connection::{Connection, ConnectionPhase, LINGER_TIMEOUT, LocalAddress, RemoteAddress, Role};
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake, Life, Retry, Subflow};
 use super::wanted::obstacle_of;
@@ -16,29 +17,30 @@ use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// A pair of addresses that has never been connected is tried again this long after an end or a host refused it.
-const RETRY: Duration = Duration::from_secs(30);
-/// SYNs without an answer after which a join moves to another port.
-const JOIN_SYNS: u32 = 120;
-/// Consecutive transient resets by the peer before the next join waits.
-const TRANSIENT_RESETS: u32 = 3;
-/// Uptime after which a subflow counts as steady.
-const STEADY: Duration = Duration::from_secs(10);
+/// Delay before the next attempt on a pair of addresses that was never connected, after an end or a host refused it.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
+/// Unanswered SYNs of a join before it moves to another port.
+const MAX_JOIN_SYNS: u32 = 120;
+/// Consecutive transient resets by the peer (RFC 8684 §3.6, T) before the next join is delayed.
+const MAX_TRANSIENT_RESETS: u32 = 3;
+/// Uptime after which a subflow counts as stable.
+const STABLE_UPTIME: Duration = Duration::from_secs(10);
 
 impl Connection {
-    /// The index for a new subflow: a dead one's place if `fits`, else a new place. A path identifier stays with its
-    /// pair of addresses, so that counters outlive a flap.
-    pub(super) fn slot(&self, fits: impl Fn(&Subflow) -> bool) -> usize {
+    /// Index for a new subflow: that of a dead one that satisfies `fits`, else a new one. A path identifier stays
+    /// with its pair of addresses, so that counters survive a short outage.
+    pub(super) fn free_index(&self, fits: impl Fn(&Subflow) -> bool) -> usize {
         self.subflows.iter().position(fits).unwrap_or(self.subflows.len())
     }
 
-    /// Whether another subflow may be created. Every subflow keeps its identifier, which is one byte.
+    /// Returns true if another subflow may be created. Every subflow keeps its identifier, and identifiers have one
+    /// byte.
     pub(super) fn has_room(&self) -> bool {
         let living = self.subflows.iter().filter(|s| !s.is_dead()).count();
         living < MAX_PATHS && u8::try_from(self.subflows.len()).is_ok()
     }
 
-    /// Replaces the characteristics of paths from the scenario.
+    /// Replaces the characteristics of paths that the scenario declares.
     pub fn set_known_paths(&mut self, known: &Arc<[KnownPath]>) {
         self.config.known_paths = known.clone();
         for (index, subflow) in self.subflows.iter().enumerate() {
@@ -46,7 +48,7 @@ impl Connection {
             let information = self.config.information_of(local, remote);
             self.scheduler.on_information(PathId(index as u8), information);
         }
-        self.disturb();
+        self.discard_snapshot();
     }
 
     pub(super) fn install(&mut self, now: Time, index: usize, mut subflow: Subflow) {
@@ -73,7 +75,7 @@ impl Connection {
         self.subflows[index] = subflow;
     }
 
-    /// Opens the subflows that the path manager wants and that do not exist.
+    /// Opens the subflows that the path manager wants and that do not exist yet.
     pub(super) fn open_wanted(&mut self, now: Time) {
         if self.role != Role::Client || self.phase != ConnectionPhase::Multipath {
             return;
@@ -83,8 +85,8 @@ impl Connection {
         let remotes = self.joinable();
         self.retry_at = None;
         let mut wanted = self.path_manager.wanted(&locals, &remotes);
-        // With no path left, every pair that has worked is tried, also to an address that the peer withdrew: the peer
-        // cannot announce that the address is back.
+        // Without any path left, every pair that has worked is tried, even if the peer withdrew its address: the peer
+        // cannot announce the return of the address.
         if !self.subflows.iter().any(Subflow::is_alive) {
             let up = |s: &&Subflow| self.locals[usize::from(s.pair.local.0)].up;
             let worked = self.subflows.iter().filter(|s| s.is_dead() && s.has_worked()).filter(up);
@@ -105,8 +107,8 @@ impl Connection {
         }
     }
 
-    /// The identifiers under which the peer can be joined. An address counts once, under whatever identifiers it was
-    /// announced.
+    /// Identifiers of the addresses at which the peer accepts joins. An address counts once, even if it was announced
+    /// under several identifiers.
     fn joinable(&self) -> Vec<AddressId> {
         let mut found: Vec<&RemoteAddress> = Vec::new();
         for remote in self.remotes.iter().filter(|r| !(r.removed || self.refuses_joins && r.id == 0)) {
@@ -117,7 +119,7 @@ impl Connection {
         found.into_iter().map(|remote| AddressId(remote.id)).collect()
     }
 
-    /// Packets may pass from one address of a pair to the other: they are of one version of IP, and no obstacle is
+    /// Returns true if packets can pass between a pair's addresses: both have one IP version, and no obstacle is
     /// known.
     fn is_routed(&self, pair: Pair) -> bool {
         let local = self.locals.get(usize::from(pair.local.0)).map(|local| local.address.ip);
@@ -127,9 +129,9 @@ impl Connection {
         local.is_ipv4() == remote.is_ipv4() && !self.config.unroutable.contains(&(local, remote))
     }
 
-    /// The two ends of the next subflow that waits for a port: its local and its remote address.
+    /// Local and remote address of the next subflow that waits for a port.
     pub(super) fn wanted_ends(&self) -> Option<(IpAddr, SocketAddr)> {
-        if self.opening.waits {
+        if self.opening.needs_port {
             return self.opening_ends();
         }
         let pair = self.portless.front()?;
@@ -137,9 +139,9 @@ impl Connection {
         Some((self.locals.get(usize::from(pair.local.0))?.address.ip, remote.at))
     }
 
-    /// Gives a port to the subflow that has waited longest; without a port it is tried again later.
+    /// Gives a port to the subflow that has waited longest. If there is no port, the subflow is tried again later.
     pub(super) fn on_port(&mut self, now: Time, port: Option<u16>) {
-        if self.opening.waits {
+        if self.opening.needs_port {
             return self.begin_on(now, port);
         }
         let Some((_, remote)) = self.wanted_ends() else { return };
@@ -153,13 +155,16 @@ impl Connection {
         }
         match port {
             Some(port) => self.open(now, pair, (port, remote)),
-            None => self.retry_at = Some(self.retry_at.map_or(now + RETRY, |at| at.min(now + RETRY))),
+            None => {
+                self.retry_at =
+                    Some(self.retry_at.map_or(now + RETRY_INTERVAL, |at| at.min(now + RETRY_INTERVAL)));
+            }
         }
     }
 
     fn open(&mut self, now: Time, pair: Pair, (port, remote): (u16, SocketAddr)) {
         let at = usize::from(pair.local.0);
-        let index = self.slot(|s| s.is_dead() && s.pair == pair);
+        let index = self.free_index(|s| s.is_dead() && s.pair == pair);
         if index > usize::from(u8::MAX) {
             return;
         }
@@ -169,7 +174,7 @@ impl Connection {
         let handshake = Handshake::Joining { nonce, proof: None, confirmed: false, resend: None };
         let route = Route { local, remote, path: PathId(index as u8), mtu };
         let interval = self.join_interval();
-        let syn_retries = if interval.is_some() { JOIN_SYNS } else { self.config.tcp.syn_retries };
+        let syn_retries = if interval.is_some() { MAX_JOIN_SYNS } else { self.config.tcp.syn_retries };
         let mut block = Tcb::client(tcp::Config { syn_retries, ..self.config.tcp.clone() }, route);
         if let Some(interval) = interval {
             block.repeat_syn_every(interval);
@@ -178,15 +183,15 @@ impl Connection {
         self.install(now, index, Subflow::new(block, pair, handshake, backup));
     }
 
-    /// The SYN of a join is repeated at this interval, or once in the connection's shortest round trip if that is longer:
-    /// only such a SYN detects that a remote link has come up. `None`: by its timer, which backs off.
+    /// Interval at which the SYN of a join is repeated, at least the connection's shortest round trip: only such a
+    /// SYN detects that a remote link has come up. `None` means exponential backoff.
     fn join_interval(&self) -> Option<Duration> {
         let DeadPathProbe::Every(interval) = self.config.dead_path_probe else { return None };
         let measured = self.subflows.iter().filter(|s| s.is_alive() && s.block.rtt().srtt().is_some());
         Some(measured.map(|s| s.block.rtt().min_rtt()).min().unwrap_or_default().max(interval))
     }
 
-    /// A subflow is over: its data is reinjected elsewhere.
+    /// Handles the end of a subflow: reinjects its data on other subflows, and decides on the next attempt.
     pub(super) fn on_subflow_over(&mut self, now: Time, index: usize) {
         if self.subflows[index].is_dead() {
             return;
@@ -208,25 +213,26 @@ impl Connection {
         subflow.life = Life::Dead;
         self.collect_waiting();
         let subflow = &self.subflows[index];
-        // An end that has closed a join responds to a late SYN/ACK with an RST, as for an unknown connection.
+        // The RST may answer a late SYN/ACK of a join that the peer has closed, and looks like that for an unknown
+        // connection.
         let asked = matches!(subflow.handshake, Handshake::Joining { .. });
         let unknown = reason == Reason::Refused && asked && subflow.has_worked();
         let gone = unknown || reason == Reason::Reset && was_up;
         let final_word = gone && !subflow.transient;
         self.congestion.remove_path(PathId(index as u8));
         if was_up {
-            self.tell(Event::PathDown(PathId(index as u8)));
+            self.notify(Event::PathDown(PathId(index as u8)));
         }
         self.update_counted();
         match self.phase {
             ConnectionPhase::Opening | ConnectionPhase::Plain => self.finish(reason),
-            // The peer no longer knows the connection.
+            // The RST shows that the peer no longer knows the connection.
             ConnectionPhase::Multipath if final_word && !self.has_other(index) && !self.is_done() => {
                 self.finish(Reason::Reset);
             }
             ConnectionPhase::Multipath => {
                 if !self.subflows.iter().any(Subflow::is_alive) {
-                    // Measured from the last working path: failed attempts do not count.
+                    // The time runs from the end of the last working path; failed attempts do not restart it.
                     if self.linger_until.is_none() {
                         self.linger(now);
                     }
@@ -239,7 +245,7 @@ impl Connection {
         }
     }
 
-    /// Reinjects everything that a subflow has not acknowledged, if there is another one.
+    /// Reinjects all data that a subflow has not acknowledged, if there is another subflow.
     pub(super) fn reinject_all(&mut self, index: usize, avoid: Option<PathId>) {
         if self.phase != ConnectionPhase::Multipath {
             return;
@@ -250,7 +256,8 @@ impl Connection {
         }
     }
 
-    /// Informs congestion control which paths count: usable ones, and backups only while no other is usable.
+    /// Sets the paths that congestion control includes in its sums: usable ones, and backups only while no other path
+    /// is usable.
     pub(super) fn update_counted(&mut self) {
         let regular = self.subflows.iter().any(|s| s.is_usable() && !s.backup);
         for (index, subflow) in self.subflows.iter_mut().enumerate() {
@@ -262,7 +269,8 @@ impl Connection {
         }
     }
 
-    /// Announces the addresses that the path manager would use. The client's become known as they are used.
+    /// Announces the addresses that the path manager would use. A client announces none, because the server sees the
+    /// source address of each join.
     pub(super) fn announce_addresses(&mut self, now: Time) {
         if self.role != Role::Server {
             return;
@@ -302,7 +310,7 @@ impl Connection {
     }
 
     pub(super) fn on_remove_address(&mut self, now: Time, ids: &[u8]) {
-        // The address is removed under every identifier with which it was announced.
+        // The address is withdrawn under every identifier with which it was announced.
         let gone: Vec<SocketAddr> =
             self.remotes.iter().filter(|r| ids.contains(&r.id)).map(|r| r.at).collect();
         for remote in self.remotes.iter_mut().filter(|r| gone.contains(&r.at)) {
@@ -318,7 +326,7 @@ impl Connection {
         }
     }
 
-    /// The host has an address (again), or its interface has another MTU.
+    /// Handles a new or returned local address, or another MTU of its interface.
     pub(super) fn on_address_up(&mut self, now: Time, ip: IpAddr, mtu: u32) {
         if self.is_closed() {
             return;
@@ -326,11 +334,11 @@ impl Connection {
         let id = match self.locals.iter().position(|l| l.address.ip == ip) {
             Some(id) if self.locals[id].up => return self.on_interface_mtu(now, id, mtu),
             Some(id) => {
-                // The interface returns: a path keeps its discovered MTU if that is smaller.
+                // The interface returns. A path keeps its discovered MTU if that is smaller.
                 self.on_interface_mtu(now, id, mtu.min(self.locals[id].address.mtu));
                 id
             }
-            None if self.locals.len() > usize::from(u8::MAX) => return, // there is no identifier left
+            None if self.locals.len() > usize::from(u8::MAX) => return, // all identifiers are in use
             None => {
                 self.locals.push(LocalAddress { address: Address::new(ip, mtu), up: false, announce: None });
                 self.locals.len() - 1
@@ -363,8 +371,9 @@ impl Connection {
         self.open_wanted(now);
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes. The new one
-    /// is not up yet. The peer is informed that an old one of this host does not return (RFC 8684 §3.4.2).
+    /// Replaces an address of either host by another on the same interface, which has the same routes. The new
+    /// address is not up yet. For an address of this host, the peer is informed that the old one is withdrawn (RFC
+    /// 8684 §3.4.2).
     pub fn renumber(&mut self, now: Time, old: IpAddr, new: IpAddr) {
         self.config.renumber(old, new);
         let Some(id) = self.locals.iter().position(|local| local.address.ip == old) else { return };
@@ -375,7 +384,7 @@ impl Connection {
         }
         let is_known = self.role == Role::Server || self.subflows.iter().any(|s| s.block.local().ip() == old);
         if self.phase == ConnectionPhase::Multipath && !up && is_known {
-            self.disturb();
+            self.discard_snapshot();
             self.signal_repeatedly(now, Control::RemoveAddress(vec![id as u8]));
         }
     }
@@ -402,8 +411,9 @@ impl Connection {
         }
     }
 
-    /// A local address is gone. With another path left, its subflows end at once and the peer is informed. Without
-    /// one they stay, because the address may return (RFC 8684 §3.4.2 leaves this to policy).
+    /// Handles the loss of a local address. Its subflows end at once, and if another path is left, the peer is
+    /// informed. A server without another path keeps them, because the address may return (RFC 8684 §3.4.2 leaves
+    /// this to policy).
     fn lose_address(&mut self, now: Time, id: usize) {
         let address = self.locals[id].address.ip;
         self.locals[id].announce = None;
@@ -413,7 +423,7 @@ impl Connection {
         }
         for index in 0..self.subflows.len() {
             let subflow = &self.subflows[index];
-            // No subflow can join a connection whose keys the peer may not have: its first subflow must be kept.
+            // The peer may not have the keys yet, so no other subflow could join: the initial subflow has to stay.
             let first = matches!(
                 subflow.handshake,
                 Handshake::Capable(Confirmation::Awaited | Confirmation::KeysSent)
@@ -471,28 +481,29 @@ impl Connection {
         }
     }
 
-    /// The host has no address left for the connection.
+    /// Returns true if the host has no address left for the connection.
     fn is_cut_off(&self) -> bool {
         self.locals.iter().all(|local| !local.up)
     }
 
-    /// A connection without a path waits for one to return: for [`LINGER`] while its host has an address, and
-    /// otherwise at most as long as TCP's retries last.
+    /// Starts the timeout of a connection without a path: [`LINGER_TIMEOUT`] while its host has an address, otherwise
+    /// at most the time that TCP's retries take.
     fn linger(&mut self, now: Time) {
         let tcp::Config { rto, retries, .. } = &self.config.tcp;
         let longest = rto.max.saturating_mul(u64::from(*retries) + 1);
-        self.linger_until = Some(now + if self.is_cut_off() { longest.max(LINGER) } else { LINGER });
+        self.linger_until =
+            Some(now + if self.is_cut_off() { longest.max(LINGER_TIMEOUT) } else { LINGER_TIMEOUT });
     }
 
-    /// A local address was added or removed while there is no path.
+    /// Recomputes that timeout after a local address was added or removed.
     fn restart_linger(&mut self, now: Time) {
         if self.linger_until.is_some() && !self.is_done() && !self.subflows.iter().any(Subflow::is_alive) {
             self.linger(now);
         }
     }
 
-    /// No path returned in time. A TCP connection without data would stay open, so this one does until the host has
-    /// an address.
+    /// Ends a connection to which no path returned in time. A TCP connection without data would stay open, so this
+    /// connection stays open as well until the host has an address.
     fn give_up_without_path(&mut self, now: Time) {
         let owes = self.send.una < self.send.written || self.closing;
         if self.is_cut_off() && !owes {
@@ -502,8 +513,8 @@ impl Connection {
         }
     }
 
-    /// The application has read: if the window opens enough for an update, some subflow sends one.
-    pub(super) fn tell_window(&mut self) {
+    /// Makes some subflow send a window update, if the application has read enough for one.
+    pub(super) fn update_window(&mut self) {
         let buffer = self.config.tcp.receive_buffer;
         let standing = self.receive.edge.saturating_sub(self.receive.nxt);
         let open = (self.receive.read + buffer) - self.receive.nxt;
@@ -517,18 +528,18 @@ impl Connection {
     }
 }
 
-/// When the pair of a subflow that is over is tried again. It is tried at once if the subflow lasted, if it got no
-/// answer (a path may come up at any time), or if it was given up because data waited on it. If an end or a host
-/// ended it for another reason, the delay grows with each failure.
+/// Time of the next attempt on the pair of a subflow that is over. It is tried at once if the subflow was stable, got
+/// no answer (a path may come up at any time), or was given up because data waited on it. If an end or a host refused
+/// it, the delay grows with each failure.
 fn next_attempt(now: Time, subflow: &Subflow, reason: Reason) -> Retry {
-    let lasted = matches!(subflow.life, Life::Up { since } if now.since(since) >= STEADY);
+    let lasted = matches!(subflow.life, Life::Up { since } if now.since(since) >= STABLE_UPTIME);
     let failures = if lasted { 0 } else { subflow.retry.failures + 1 };
     let is_unanswered = matches!(reason, Reason::TimedOut | Reason::Unreachable);
-    let is_overtaken = subflow.farewell == Some(ResetReason::Outstanding)
-        || subflow.transient && failures <= TRANSIENT_RESETS && subflow.has_worked();
+    let is_overtaken = subflow.reset_reason == Some(ResetReason::Outstanding)
+        || subflow.transient && failures <= MAX_TRANSIENT_RESETS && subflow.has_worked();
     let wait = match reason {
         _ if is_unanswered || is_overtaken => Duration::ZERO,
-        _ if !subflow.has_worked() && !subflow.is_announced() => RETRY,
+        _ if !subflow.has_worked() && !subflow.is_announced() => RETRY_INTERVAL,
         _ if failures == 0 => Duration::ZERO,
         _ => Duration::from_secs(1).saturating_mul(1 << (failures - 1).min(5)),
     };

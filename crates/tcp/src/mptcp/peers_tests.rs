@@ -1,8 +1,8 @@
-//! Peers with other versions, flags, addresses and priorities than this implementation; and subflows that end late.
+//! Peers with other versions, flags, addresses and priorities than this implementation, and subflows that end late.
 
 use super::connection::Connection;
 use super::keys::address_hmac;
-use super::receive::DISPUTED;
+use super::receive::MAX_DISPUTED;
 use super::tests::{A, B, Setup, extra, tcp};
 use crate::tcp as settings;
 use anabranch_base::rng::Rng;
@@ -29,7 +29,7 @@ fn capable(packet: &mut Packet) -> Option<&mut anabranch_wire::tcp::mptcp::Capab
     })
 }
 
-/// Two disjoint paths that have carried data.
+/// Two ends with two disjoint paths that have carried data.
 fn working(setup: &Setup) -> Pair<Connection> {
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     pair.run_until(0.1);
@@ -39,7 +39,7 @@ fn working(setup: &Setup) -> Pair<Connection> {
     pair
 }
 
-/// Announces an address to the client under an identifier, as its server would do.
+/// Sends an `ADD_ADDR` for an address and an identifier to the client, as its server would.
 fn announce(pair: &mut Pair<Connection>, id: u8, address: IpAddr) {
     let (server, client) = (pair.ends[1].keys.local, pair.ends[0].keys.local);
     let hmac = Some(address_hmac(&server, &client, (id, address, None)));
@@ -157,7 +157,7 @@ fn pairs_that_no_route_connects_are_left_out() {
 
 #[test]
 fn unacknowledged_signals_survive_a_loss() {
-    // A client that is a backup announces its priority, and the first two announcements are lost.
+    // The client's initial subflow is a backup, and the first two `MP_PRIO`s are lost.
     let setup = Setup { backup: [true, false], ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(20));
     let mut lost = 0;
@@ -223,7 +223,7 @@ fn stalled_subflow_retains_at_most_the_send_buffer() {
         most = most.max(client.send.una - client.released());
     }
     assert!(pair.sinks[1].delivered > 15_000_000, "{}", pair.sinks[1].delivered);
-    // The subflow is checked once a second.
+    // A stalled subflow is probed once a second.
     assert!(most < 300_000 + 1_500_000, "{most}");
 }
 
@@ -257,8 +257,9 @@ fn silently_returning_path_is_used_within_3_seconds() {
     }
 }
 
-/// Bytes in order at a receiver after 20,000 bytes, followed by 2,000 more in halves over two subflows, each half
-/// under a checked mapping of the whole. `order` contains the subflow, and whether it is the second half.
+/// Sends 20,000 bytes, then 2,000 more in halves over two subflows, each half under a checksummed mapping of all
+/// 2,000. `order` lists the halves: index of the subflow, and whether it is the second half. Returns the number of
+/// bytes in order at the receiver.
 fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
     let setup = Setup { checksum: true, ..Setup::disjoint() };
     let mut pair = setup.pair(Wire::new(10), Wire::new(10));
@@ -302,17 +303,17 @@ fn brought_in_halves(order: &[(usize, bool)]) -> u64 {
 
 #[test]
 fn mapping_halves_on_two_subflows_do_not_deadlock() {
-    // The subflow of the half that arrives first holds all of the data, and it alone brings the rest.
+    // Subflow 0 sends the first half, subflow 1 all of the data, and then subflow 0 the second half.
     assert_eq!(brought_in_halves(&[(0, false), (1, true), (1, false), (0, true)]), 22_000);
 }
 
 #[test]
 fn half_a_mapping_does_not_block_a_complete_one() {
-    let again = [(1, false); DISPUTED as usize + 1];
+    let again = [(1, false); MAX_DISPUTED as usize + 1];
     for held in [false, true] {
         let order: Vec<_> = [(0, held)].into_iter().chain(again).chain([(1, true)]).collect();
         assert_eq!(brought_in_halves(&order), 22_000, "{held}");
-        // The late half has no place any more, and is acknowledged.
+        // The late half belongs to a mapping that was taken over: its bytes are dropped and acknowledged.
         let late: Vec<_> = order.iter().copied().chain([(0, !held)]).collect();
         assert_eq!(brought_in_halves(&late), 22_000, "{held}");
     }

@@ -1,4 +1,4 @@
-//! Handling of a segment's data: the parts that are kept, their place, and when they are delivered.
+//! Received data: which parts are kept, their place in the stream, and their delivery.
 
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::data::DataFin;
@@ -15,10 +15,11 @@ use anabranch_wire::tcp::mptcp::{
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Content, Payload};
 
-/// How often the next byte in order of a subflow is refused because another one is about to complete its data.
-pub(super) const DISPUTED: u32 = 2;
+/// Limit of refusals of a subflow's next byte in order, while another subflow is about to complete the same data.
+/// After that many the subflow takes the data over.
+pub(super) const MAX_DISPUTED: u32 = 2;
 
-/// A segment that a subflow is about to accept, or has accepted.
+/// A segment that the block of a subflow is about to accept, or has accepted.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival<'a> {
     pub now: Time,
@@ -31,8 +32,8 @@ pub(super) struct Arrival<'a> {
 }
 
 impl Connection {
-    /// The mapping of a segment for its payload, if that is within the window. The checksum can be verified at once
-    /// if the segment contains all of the data.
+    /// The mapping of a segment for its payload, if the mapping is within the window. The checksum is verified at
+    /// once if the segment contains all of the mapping's data.
     pub(super) fn mapping_of(
         &self,
         index: usize,
@@ -64,13 +65,13 @@ impl Connection {
             },
         };
         let position = subflow.block.stream_position(segment.seq);
-        // A position before the first byte wraps to one far beyond everything.
+        // A position before the first byte has wrapped to a huge number.
         let wrapped = position > u64::MAX / 2 || mapping.start > u64::MAX / 2;
         let within = mapping.data <= self.receive.limit(self.config.tcp.receive_buffer);
         if wrapped || !within || mapping.len == 0 {
             return None;
         }
-        // The mapping may be of data that arrives later, or that arrived before and was refused.
+        // The mapping may belong to data of other segments: data that arrives later, or that was refused earlier.
         let end = position + u64::from(payload.len);
         if mapping.end() <= subflow.mappings.taken || (self.checksum && checksum.is_none()) {
             return None;
@@ -79,7 +80,7 @@ impl Connection {
         let whole = mapping.start >= position && mapping.end() <= end;
         let check = match checksum.filter(|_| self.checksum) {
             None => Check::Trusted,
-            // The packet was never serialised, so its bytes cannot have been changed.
+            // The packet was passed as a value and never written as bytes, so no byte of it can have changed.
             Some(DataChecksum::Pending(_)) if whole && mapping.len == payload.len => Check::Trusted,
             Some(found) if whole => {
                 let sum = content.sum(payload.part((mapping.start - position) as u32, mapping.len));
@@ -87,7 +88,8 @@ impl Connection {
                 if right { Check::Trusted } else { Check::Wrong }
             }
             Some(found) => {
-                // Data that arrived before the mapping was known is not in its sum.
+                // The sum covers only data from the mapping's arrival on. If some arrived before, the checksum is not
+                // complete.
                 let (start, end) = (mapping.start, mapping.end());
                 let fresh = subflow.block.missing(start, end).eq([(start, end)]);
                 if !fresh && !subflow.mappings.knows(start) {
@@ -100,8 +102,8 @@ impl Connection {
         Some(Received { mapping, check })
     }
 
-    /// How many bytes of a segment's payload, from the first on, may be kept: those that can be placed. Also whether
-    /// the first byte not kept lacks a mapping.
+    /// Number of payload bytes, from the first on, that can be placed and may be kept. Also whether the first refused
+    /// byte lacks a mapping.
     pub(super) fn keepable(&self, index: usize, segment: &Segment, own: Option<&Received>) -> (u32, bool) {
         let subflow = &self.subflows[index];
         let len = segment.payload.len;
@@ -113,7 +115,7 @@ impl Connection {
         }
         let start = subflow.block.stream_position(segment.seq);
         if start > u64::MAX / 2 {
-            return (len, false); // before the first byte: the block refuses it
+            return (len, false); // a position before the first byte, which the block refuses
         }
         let end = start + u64::from(len);
         let buffer = self.config.tcp.receive_buffer;
@@ -128,10 +130,10 @@ impl Connection {
             if room < upto - at {
                 return ((at + room - start) as u32, false);
             }
-            // The subflow that first brings a byte of a doubtful mapping holds all of its data, until the mapping is
-            // complete or another subflow takes the data over: see `mapping`.
+            // The subflow that first delivers a byte of a doubtful mapping reserves all of its data, until the
+            // mapping is complete or another subflow takes the data over: see `mapping`.
             let Mapping { data, len: mapped, .. } = received.mapping;
-            // Data that the connection has received is no longer disputed, whichever subflow still holds some of it.
+            // Data that the connection has already received needs no reservation.
             let free = || {
                 let mut lacking = self.receive.missing(data, data + u64::from(mapped));
                 lacking.all(|(from, to)| self.placed.is_undisputed(from, to))
@@ -139,7 +141,7 @@ impl Connection {
             let mut missing = subflow.block.missing(at, upto);
             let settled = received.is_trusted() || received.has_begun() || received.is_taken_over();
             let takes_over =
-                || next && (subflow.disputed >= DISPUTED || !self.completes_next(received.mapping));
+                || next && (subflow.disputed >= MAX_DISPUTED || !self.completes_next(received.mapping));
             if !settled && missing.next().is_some() && !free() && !takes_over() {
                 return ((at - start) as u32, false);
             }
@@ -148,7 +150,7 @@ impl Connection {
         if at >= end { (len, false) } else { ((at - start) as u32, true) }
     }
 
-    /// The segment shows that the peer falls back, or will fall back, to plain TCP: then no payload needs a mapping.
+    /// Returns true if a segment shows that the peer falls back to plain TCP. Then no payload needs a mapping.
     fn falls_back(&self, index: usize, segment: &Segment) -> bool {
         let options = &segment.options.mptcp;
         let infinite = options.dss.and_then(|dss| dss.mapping).is_some_and(|mapping| mapping.len == 0);
@@ -160,7 +162,7 @@ impl Connection {
         infinite || failed || (begins && !has_multipath(segment))
     }
 
-    /// Determines the place of the bytes that the subflow kept of a segment, and acts on the results of checksums.
+    /// Places the bytes of a segment that the subflow kept, and acts on the results of checksums.
     pub(super) fn place(&mut self, arrival: &Arrival<'_>) {
         let index = arrival.index;
         let plain = self.phase == ConnectionPhase::Plain;
@@ -184,13 +186,14 @@ impl Connection {
         }
     }
 
-    /// Places new bytes of a subflow, from position `at` on. Returns the data offset of a mapping that proves wrong.
+    /// Places new bytes of a subflow, from position `at` on. Returns the data offset of a mapping whose checksum is
+    /// wrong.
     fn place_part(&mut self, arrival: &Arrival<'_>, payload: Payload, at: u64) -> Option<u64> {
         let mut skip = 0;
         let mut wrong = None;
         while skip < payload.len {
             let from = at + u64::from(skip);
-            // Without a mapping, bytes are kept only on a subflow that was just closed.
+            // Bytes without a mapping are kept only on a subflow that was just closed.
             let Some(known) = self.subflows[arrival.index].mappings.at(from, None) else { break };
             let (mapping, trusted) = (known.mapping, known.is_trusted());
             let (begins, nowhere) = (!trusted && !known.has_begun(), known.is_taken_over());
@@ -231,15 +234,14 @@ impl Connection {
         wrong
     }
 
-    /// Whether some subflow is about to complete the data that the connection lacks of a mapping.
+    /// Returns true if some subflow is about to complete the data of a mapping that the connection lacks.
     fn completes_next(&self, Mapping { data, len, .. }: Mapping) -> bool {
         self.receive.missing(data, data + u64::from(len)).any(|lacking| {
             self.subflows.iter().any(|s| s.mappings.completes_next(lacking, s.block.received()))
         })
     }
 
-    /// A new mapping starts whose data earlier mappings may hold. Moves the data that the connection lacks to the new
-    /// mapping.
+    /// Moves the reservation of data that the connection lacks from earlier mappings to a new one.
     fn take_over(&mut self, index: usize, mapping: Mapping) {
         let (start, end) = (mapping.data, mapping.data + u64::from(mapping.len));
         let disputed = |from, to| !self.placed.is_undisputed(from, to);
@@ -265,7 +267,7 @@ impl Connection {
         }
         let Some(mapping) = dss.mapping else { return };
         if mapping.len == 0 {
-            self.fall_back(index, false); // an infinite mapping: the peer fell back
+            self.fall_back(index, false); // an infinite mapping shows that the peer has fallen back
             return;
         }
         if matches!(mapping.dsn, DataNumber::Long(_)) && !self.receive.long {
@@ -277,7 +279,7 @@ impl Connection {
         self.note_end(arrival, dss);
     }
 
-    /// Notes the end of the peer's data, if its data sequence signal contains a `DATA_FIN`.
+    /// Records the end of the peer's data, if its DSS contains a `DATA_FIN`.
     pub(super) fn note_end(&mut self, arrival: &Arrival<'_>, dss: &Dss) {
         let (Some(remote), Some(mapping)) = (self.keys.remote, dss.mapping) else { return };
         let base = remote.idsn.wrapping_add(1);
@@ -291,7 +293,8 @@ impl Connection {
         }
     }
 
-    /// Whether the checksum that covers a `DATA_FIN` is right. If its mapping is not complete, the peer will retransmit it.
+    /// Returns true if the checksum that covers a `DATA_FIN` is right. If its mapping is incomplete, the peer will
+    /// retransmit it.
     fn is_end_right(
         &self,
         arrival: &Arrival<'_>,
@@ -313,18 +316,18 @@ impl Connection {
         if !self.send.acknowledge(ack) {
             return;
         }
-        self.silence = 0;
+        self.unanswered_timeouts = 0;
         let window = self.subflows[index].block.scaled_window(segment);
         self.send.edge = self.send.edge.max(ack + window);
         if self.send.una > una || self.send.fin != fin {
             (self.data_backoff, self.futile) = (0, 0);
-            self.go_on_repairing();
+            self.continue_repair();
             let pending = self.send.una < self.send.highest() || self.send.fin == DataFin::Sent;
             self.data_timer = if pending { Some(now + self.data_timeout()) } else { None };
         }
     }
 
-    /// Passes on data that a subflow received in order, as far as its checksums are right.
+    /// Passes data that a subflow received in order on to the connection, as far as its checksums are right.
     pub(super) fn deliver(&mut self, index: usize) {
         let limit = self.receive.limit(self.config.tcp.receive_buffer);
         let finished = self.receive.finished();
@@ -348,7 +351,7 @@ impl Connection {
         }
     }
 
-    /// In plain TCP a subflow's stream is the connection's.
+    /// Delivers data of plain TCP, where the stream of the subflow is that of the connection.
     pub(super) fn deliver_plain(&mut self, index: usize) {
         let subflow = &mut self.subflows[index];
         let (from, to) = (self.receive.nxt, subflow.block.received());
@@ -364,7 +367,7 @@ impl Connection {
     }
 }
 
-/// The segment with the first `len` bytes of its payload, as if the others had been lost.
+/// The segment with only the first `len` bytes of its payload, so that the rest counts as lost.
 pub(super) fn cut(segment: &Segment, len: u32) -> Segment {
     let mut segment = segment.clone();
     segment.payload = segment.payload.part(0, len);

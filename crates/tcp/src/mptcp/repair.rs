@@ -1,7 +1,8 @@
-//! Repairs by the data-level timer, and subflows that are believed to have failed.
+//! Retransmission at the connection level, and subflows that are believed to have failed.
 //!
-//! A subflow repairs its own losses. Data that all subflows have acknowledged but no `DATA_ACK` covers was lost above
-//! them, and data on a subflow whose timer has expired may be stuck there: both are reinjected on another subflow.
+//! A subflow repairs its own losses. Two kinds of data are reinjected on another subflow: data that all subflows have
+//! acknowledged but no `DATA_ACK` covers, because the receiver lost it above the subflows, and data on a subflow
+//! whose retransmission timer has expired.
 
 use super::DeadPathProbe;
 use super::connection::{Connection, ConnectionPhase, Repair, Role};
@@ -14,7 +15,7 @@ use anabranch_endpoint::endpoint::Reason;
 use anabranch_multipath::PathId;
 use anabranch_wire::tcp::Segment;
 
-/// Back-off of the data-level timer, doublings at most.
+/// Limit of doublings of the data-level timeout.
 const MAX_DATA_BACKOFF: u32 = 6;
 
 impl Connection {
@@ -33,22 +34,22 @@ impl Connection {
         if self.gives_up_options(now) {
             return;
         }
-        // As TCP gives up data that is never acknowledged (RFC 9293 §3.8.3). Without a path nothing is sent;
-        // `linger_until` counts then.
-        self.silence += u32::from(self.subflows.iter().any(Subflow::is_alive));
-        if self.silence > self.config.tcp.retries {
+        // Data that is never acknowledged ends the connection, as in TCP (RFC 9293 §3.8.3). Without a path nothing is
+        // sent, and `linger_until` limits the wait.
+        self.unanswered_timeouts += u32::from(self.subflows.iter().any(Subflow::is_alive));
+        if self.unanswered_timeouts > self.config.tcp.retries {
             self.finish(Reason::TimedOut);
             return;
         }
         if una < highest && !self.shared && !self.subflows[0].is_dead() {
-            // The only subflow repairs itself, and sends each byte once: see `fallback`. Data acknowledged on this
-            // subflow has reached the peer. A request for a `DATA_ACK` gets an answer, or shows that options are
-            // removed.
+            // The only subflow repairs its losses itself, and sends each byte once (see `fallback`). If it has
+            // delivered the data, only the `DATA_ACK` is missing: a probe requests it, or shows that a middlebox
+            // removes options.
             if !self.is_under_way(una) {
                 self.subflows[0].block.probe();
             }
         } else if una < highest {
-            self.alone = false;
+            self.has_one_subflow = false;
             self.tally.data_timeouts += 1;
             self.send.clear_avoidance(None);
             let burst = u64::from(self.locals[0].address.mtu);
@@ -65,14 +66,14 @@ impl Connection {
         self.data_timer = Some(now + self.data_timeout());
     }
 
-    /// A working subflow has not acknowledged this byte yet.
+    /// Returns true if a living subflow still has this byte of the data outstanding.
     fn is_under_way(&self, data: u64) -> bool {
         let holds = |subflow: &Subflow| subflow.sent.iter().any(|mapping| mapping.holds(data));
         self.subflows.iter().any(|subflow| subflow.is_alive() && holds(subflow))
     }
 
-    /// No `DATA_ACK` arrives, and segments lack the options that would contain it: true if this ended a subflow, or
-    /// caused fallback.
+    /// Handles a timeout without a `DATA_ACK` on a connection that receives segments without options, which the
+    /// `DATA_ACK` would need. Returns true if this ended a subflow or caused fallback.
     fn gives_up_options(&mut self, now: Time) -> bool {
         let bare = |s: &Subflow| !s.is_dead() && s.stripped.bare > 0;
         let Some(index) = self.subflows.iter().position(bare) else { return false };
@@ -86,9 +87,9 @@ impl Connection {
         true
     }
 
-    /// A `DATA_ACK` covers more than before. After a timeout the next missing data follows at once, twice as much
-    /// each time, as in slow start. Data that a subflow has not acknowledged yet is left to that subflow.
-    pub(super) fn go_on_repairing(&mut self) {
+    /// Continues a repair after a new `DATA_ACK`. The next missing data is sent at once, twice as much each time, as
+    /// in slow start. Data that a subflow has outstanding is left to that subflow.
+    pub(super) fn continue_repair(&mut self) {
         let Some(Repair { until, burst }) = self.repair else { return };
         let una = self.send.una;
         if una >= until {
@@ -106,7 +107,7 @@ impl Connection {
         let syn_retries = self.config.tcp.syn_retries;
         let subflow = &mut self.subflows[index];
         if subflow.is_dead() {
-            // Only its TIME-WAIT or its RST may remain.
+            // A dead subflow has a timer only in TIME-WAIT or while its RST is repeated.
             subflow.repeat_reset(now);
             if subflow.block.next_timeout().is_some_and(|at| at <= now) {
                 self.with_block(now, index, Tcb::on_timeout);
@@ -130,7 +131,7 @@ impl Connection {
         if subflow.block.is_over() {
             self.on_subflow_over(now, index);
         } else if subflow.block.attempts() > attempts && subflow.block.is_synchronised() {
-            // Believed to have failed until it acknowledges data: the other subflows take over.
+            // The subflow counts as failed until it acknowledges data. Its data is reinjected on the others.
             self.reinject_all(index, Some(PathId(index as u8)));
             self.update_counted();
             if self.phase == ConnectionPhase::Multipath {
@@ -144,10 +145,9 @@ impl Connection {
         }
     }
 
-    /// Probes a subflow that is believed to have failed: its retransmission timer backs off, and a path that returns would
-    /// be idle until then. If another subflow is usable, this one is given up once the data
-    /// acknowledgement is more than a send buffer beyond this subflow's oldest unacknowledged data (RFC 8684 §3.6,
-    /// reason 4).
+    /// Probes a subflow that is believed to have failed. Its retransmission timer backs off, so without probes a
+    /// returning path would stay idle until that timer expires. If another subflow is usable, this one is reset once
+    /// the `DATA_ACK` is more than a send buffer beyond its oldest unacknowledged data (RFC 8684 §3.6, reason 4).
     fn probe(&mut self, now: Time, index: usize) {
         let DeadPathProbe::Every(interval) = self.config.dead_path_probe else { return };
         let others = self.subflows.iter().any(Subflow::is_usable);
@@ -171,13 +171,13 @@ impl Connection {
         subflow.probe_at = Some(now + subflow.not_within_rtt(interval));
     }
 
-    /// A segment arrived on a subflow that is believed to have failed. If it answers a probe, lost data is
-    /// retransmitted at once instead of after a timer that has backed off.
+    /// Handles a segment on a subflow that is believed to have failed. If the segment answers a probe, lost data is
+    /// retransmitted at once instead of at the next expiry of the timer.
     ///
-    /// Segments that the peer sent before the probe reached it may arrive for a round trip, and prove nothing: they
-    /// may respond to data that still waits in a queue. So an answer arrives at least a smoothed round-trip time
-    /// after the first probe, or echoes a timestamp from after it, and it acknowledges no data.
-    pub(super) fn wake(&mut self, now: Time, index: usize, news: &Heard<'_>) {
+    /// For one round trip after the first probe, the peer's segments may be older than the probe: such a segment may
+    /// respond to data that waited in a queue. So an answer has to arrive at least a smoothed round-trip time after
+    /// the first probe, or to echo a later timestamp, and it acknowledges no data.
+    pub(super) fn on_probe_answer(&mut self, now: Time, index: usize, news: &AcceptedSegment<'_>) {
         let subflow = &mut self.subflows[index];
         let Some(since) = subflow.probed_since.filter(|_| subflow.block.attempts() > 0) else { return };
         let block = &subflow.block;
@@ -190,8 +190,9 @@ impl Connection {
     }
 }
 
-/// A segment that a subflow's block has accepted, with the bytes that were selectively acknowledged before it.
-pub(super) struct Heard<'a> {
+/// A segment that the block of a subflow has accepted, and the number of bytes that were selectively acknowledged
+/// before it.
+pub(super) struct AcceptedSegment<'a> {
     pub segment: &'a Segment,
     pub sacked_before: u64,
 }

@@ -1,42 +1,43 @@
-//! Paced restart of a path whose window a full buffer has kept from being used.
+//! Paced restart of a path whose window was not used because a buffer was full.
 //!
-//! While unacknowledged data fills the receive window or the send buffer, the data in flight of a path drains, and with
-//! it the clock of its acknowledgements. Once the buffer has room again, the path with the shortest round trip could
-//! send all of its window at once. Such a burst overflows the queue of the path's link, and the path loses half of its
-//! window or more. So the path sends at a rate above the one that its window permits in a round trip until the
-//! window is full, as a TCP connection may restart after idle time (Visweswaraiah and Heidemann 1997).
+//! While unacknowledged data fills the receive window or the send buffer, the data in flight of a path drains, and no
+//! acknowledgements clock new data. Once the buffer has room again, the path with the shortest round trip could send
+//! all of its window at once. Such a burst overflows the queue of the path's link, and the path loses half of its
+//! window or more. So the path is paced, at a rate somewhat above one window per round trip, until the window is
+//! full, as a TCP connection may restart after idle time (Visweswaraiah and Heidemann 1997).
 
 use anabranch_base::time::{Duration, Time};
 
-/// The pacing rate is this multiple of the window per round trip, as a fraction. Linux paces at 2 in slow start and 1.2
-/// later (`tcp_update_pacing_rate`).
+/// The pacing rate is 3/2 of the window per round trip. Linux takes 2 in slow start and 1.2 later
+/// (`tcp_update_pacing_rate`).
 const RATE_NUMERATOR: u64 = 3;
 const RATE_DENOMINATOR: u64 = 2;
 
-/// A paced restart: until the window is full.
+/// State of a paced restart, which lasts until the window is full.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Restart {
-    /// When the next segment may be sent, if that has to wait.
+    /// Time of the next segment; `None` if it may be sent now.
     next_at: Option<Time>,
 }
 
 impl Restart {
-    /// Whether the next segment has to wait.
+    /// Returns true if the next segment has to wait.
     pub fn holds(&self, now: Time) -> bool {
         self.next_at.is_some_and(|at| at > now)
     }
 
-    /// When the next segment may be sent, if that has to wait.
+    /// Time of the next segment, if it has to wait.
     pub fn deadline(&self) -> Option<Time> {
         self.next_at
     }
 
-    /// The waiting time is over.
+    /// Permits the next segment once its time has come.
     pub fn expire(&mut self, now: Time) {
         self.next_at = self.next_at.filter(|&at| at > now);
     }
 
-    /// `len` bytes were sent on a path with this window and round-trip time.
+    /// Records that `len` bytes were sent on a path with this window and round-trip time, and delays the next
+    /// segment.
     pub fn sent(&mut self, now: Time, len: u32, (window, round_trip): (u64, Duration)) {
         let share = u128::from(len) * u128::from(RATE_DENOMINATOR) * u128::from(round_trip.as_nanos());
         let gap = share / (u128::from(RATE_NUMERATOR) * u128::from(window.max(1)));
@@ -55,7 +56,7 @@ mod tests {
 
     #[test]
     fn restart_spreads_its_window_over_time() {
-        // A window of 100 segments and a round trip of 300 ms: a segment each 2 ms.
+        // A window of 100 segments and a round trip of 300 ms: one segment every 2 ms.
         let path = (100_000, Duration::from_millis(300));
         let mut restart = Restart::default();
         assert!(!restart.holds(at(0)));
@@ -66,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_earns_no_burst() {
+    fn idle_time_permits_no_burst() {
         let path = (100_000, Duration::from_millis(300));
         let mut restart = Restart::default();
         restart.sent(at(0), 1000, path);

@@ -1,4 +1,4 @@
-//! Notifications from a connection to its scheduler, and the reported causes of waiting data.
+//! Heard from a connection to its scheduler, and the reported causes of waiting data.
 
 use super::Connection;
 use super::tests::{A, Setup};
@@ -45,7 +45,7 @@ fn unplaced_data_waits_for_window_only_if_it_is_full() {
     );
 }
 
-/// With the window closed, and with all paths full.
+/// Covers a closed receive window, and full windows of all paths.
 #[test]
 fn write_does_not_poll_an_exhausted_scheduler() {
     for receive_buffer in [20_000, 8_000_000] {
@@ -57,7 +57,7 @@ fn write_does_not_poll_an_exhausted_scheduler() {
         let (now, client) = (pair.now, &mut pair.ends[0]);
         client.write(now, Write::bytes(10_000_000));
         while client.poll_transmit(now).is_some() {}
-        assert_eq!(client.waits, Some(now));
+        assert_eq!(client.blocked_since, Some(now));
         client.write(now, Write::bytes(100_000));
         assert!(client.poll(now).is_none());
     }

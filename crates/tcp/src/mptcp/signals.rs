@@ -1,5 +1,5 @@
-//! Options that are never acknowledged, or that are repeated until they are: `ADD_ADDR` until its echo (RFC 8684
-//! §3.4.1), `REMOVE_ADDR` (§3.4.2) and `MP_PRIO` (§3.3.8) a few times, at increasing intervals.
+//! Options that need repetition: `ADD_ADDR` until the peer echoes it (RFC 8684 §3.4.1); `REMOVE_ADDR` (§3.4.2) and
+//! `MP_PRIO` (§3.3.8), which are never acknowledged, a few times at increasing intervals.
 
 use super::connection::{Connection, ConnectionPhase, Repeated, Role};
 use super::keys::address_hmac;
@@ -9,43 +9,43 @@ use anabranch_multipath::PathId;
 use anabranch_wire::tcp::mptcp::{AddAddress, Control};
 use core::net::IpAddr;
 
-/// Interval after which an address without an echo is announced again, and the limit of announcements.
-const ANNOUNCE: (Duration, u32) = (Duration::from_millis(500), 10);
-/// Initial interval after which an option that is never acknowledged is repeated, and the limit of transmissions.
-const REPEAT: (Duration, u32) = (Duration::from_millis(500), 4);
-/// Limit of options that wait for a segment.
+/// Interval between transmissions of an `ADD_ADDR` without an echo, and their limit.
+const ANNOUNCE_SCHEDULE: (Duration, u32) = (Duration::from_millis(500), 10);
+/// First interval between transmissions of an option that is never acknowledged, and their limit.
+const REPEAT_SCHEDULE: (Duration, u32) = (Duration::from_millis(500), 4);
+/// Limit of queued options.
 const MAX_SIGNALS: usize = 64;
 
 impl Resend {
-    /// It was sent now; returns when it is due again, unless the limit is reached.
+    /// State after a transmission at `now`; `None` once the limit is reached.
     fn after(self, now: Time) -> Option<Self> {
-        let (first, limit) = REPEAT;
+        let (first, limit) = REPEAT_SCHEDULE;
         let times = self.times + 1;
         (times < limit).then(|| Self { at: now + first.saturating_mul(1 << self.times), times })
     }
 }
 
 impl Subflow {
-    /// When the peer must be informed whether this subflow is a backup. Until a join is confirmed, its segments contain
-    /// the proof of the join in place of other options.
-    fn priority_due(&self) -> Option<Time> {
+    /// Time of the next `MP_PRIO`. Until a join is confirmed, the segments of the subflow contain the HMAC in place
+    /// of other options.
+    fn priority_at(&self) -> Option<Time> {
         self.priority.filter(|_| self.is_alive() && self.is_confirmed()).map(|again| again.at)
     }
 
-    /// The peer must now be informed whether this subflow is a backup.
-    pub fn owes_priority(&self, now: Time) -> bool {
-        self.priority_due().is_some_and(|at| at <= now)
+    /// Returns true if an `MP_PRIO` is due.
+    pub fn is_priority_due(&self, now: Time) -> bool {
+        self.priority_at().is_some_and(|at| at <= now)
     }
 
-    /// The priority option was sent.
-    pub fn told_priority(&mut self, now: Time) {
+    /// Records that an `MP_PRIO` was sent.
+    pub fn note_priority_sent(&mut self, now: Time) {
         self.priority = self.priority.and_then(|again| again.after(now));
     }
 }
 
 impl Connection {
-    /// Makes a subflow a backup in both directions, or a usual one, and informs the peer (`MP_PRIO`, RFC 8684 §3.3.8).
-    /// Returns false if there is no such subflow, or the connection is plain TCP.
+    /// Makes a subflow a backup in both directions, or a regular one, and informs the peer (`MP_PRIO`, RFC 8684
+    /// §3.3.8). Returns false if there is no such subflow, or the connection is plain TCP.
     pub fn set_backup(&mut self, now: Time, path: PathId, backup: bool) -> bool {
         if self.phase != ConnectionPhase::Multipath {
             return false;
@@ -62,8 +62,8 @@ impl Connection {
         true
     }
 
-    /// Makes the addresses with this property backups, and the others usual ones, for present and later subflows. The
-    /// connecting end informs its peer.
+    /// Makes the addresses that satisfy `is_backup` backups, and the others regular, for present and later subflows.
+    /// The connecting end informs its peer.
     pub fn set_backup_addresses(&mut self, now: Time, is_backup: &dyn Fn(IpAddr) -> bool) {
         for local in &mut self.locals {
             local.address.backup = is_backup(local.address.ip);
@@ -79,21 +79,21 @@ impl Connection {
             if subflow.is_alive() {
                 self.set_backup(now, PathId(index as u8), backup);
             } else if !subflow.is_dead() {
-                // Its handshake goes on: the SYN may have contained another flag.
+                // The handshake continues. Its SYN may have contained another flag, so an `MP_PRIO` follows.
                 (subflow.backup, subflow.priority) = (backup, Some(Resend { at: now, times: 0 }));
             }
         }
     }
 
-    /// Queues an option to be sent once. An option that already waits is not queued twice, and a peer that requests
-    /// answers faster than it accepts them gets no more.
+    /// Queues an option to be sent once. An option that already waits is not queued again, and at `MAX_SIGNALS` a new
+    /// one is dropped: a peer may request answers faster than it accepts them.
     pub(super) fn signal(&mut self, control: Control) {
         if self.control.len() < MAX_SIGNALS && !self.control.contains(&control) {
             self.control.push_back(control);
         }
     }
 
-    /// An option is to be sent now and, because it is never acknowledged, a few times more.
+    /// Queues an option that is never acknowledged to be sent now and a few times more.
     pub(super) fn signal_repeatedly(&mut self, now: Time, control: Control) {
         self.repeated.retain(|repeated| repeated.control != control);
         if self.repeated.len() < MAX_SIGNALS {
@@ -101,15 +101,15 @@ impl Connection {
         }
     }
 
-    /// An address has returned: stops announcing its removal.
+    /// Stops repeating the `REMOVE_ADDR` of an address that has returned.
     pub(super) fn forget_removal(&mut self, id: u8) {
         let removal = Control::RemoveAddress(vec![id]);
         self.repeated.retain(|repeated| repeated.control != removal);
         self.control.retain(|control| *control != removal);
     }
 
-    /// Moves the options that are due now to those that wait for a segment.
-    pub(super) fn signal_what_is_due(&mut self, now: Time) {
+    /// Moves the options that are due to those that wait for a segment.
+    pub(super) fn signal_due_options(&mut self, now: Time) {
         if let Some(control) = self.due_announcement(now) {
             self.signal(control);
         }
@@ -129,7 +129,7 @@ impl Connection {
         }
     }
 
-    /// When the next of these options is due.
+    /// Time at which the next option is due.
     pub(super) fn next_signal(&self) -> Time {
         let mut next = Time::MAX;
         for (at, _) in self.locals.iter().filter_map(|local| local.announce) {
@@ -138,7 +138,7 @@ impl Connection {
         for repeated in &self.repeated {
             next = next.min(repeated.again.at);
         }
-        for at in self.subflows.iter().filter_map(Subflow::priority_due) {
+        for at in self.subflows.iter().filter_map(Subflow::priority_at) {
             next = next.min(at);
         }
         next
@@ -147,7 +147,7 @@ impl Connection {
     /// The `ADD_ADDR` that is due, if any.
     fn due_announcement(&mut self, now: Time) -> Option<Control> {
         let remote = self.keys.remote?;
-        let (interval, limit) = ANNOUNCE;
+        let (interval, limit) = ANNOUNCE_SCHEDULE;
         for (id, local) in self.locals.iter_mut().enumerate() {
             let Some((at, times)) = local.announce.filter(|&(at, _)| at <= now) else { continue };
             local.announce = (times + 1 < limit).then_some((at.max(now) + interval, times + 1));

@@ -7,13 +7,13 @@ use anabranch_multipath::PathId;
 use anabranch_multipath::scheduler::PathState;
 
 impl Connection {
-    /// An event may have changed the state of any path.
-    pub(super) const fn disturb(&mut self) {
-        (self.waits, self.outdated) = (None, None);
+    /// Discards the last snapshot, because an event may have changed the state of any path.
+    pub(super) const fn discard_snapshot(&mut self) {
+        (self.blocked_since, self.outdated) = (None, None);
     }
 
-    /// Takes the paths' states for the scheduler. If all that has happened since the last ones was that a segment was sent
-    /// on one path, only the state of that path is taken.
+    /// Takes a snapshot of the paths' states for the scheduler. If the last one is of the same time, and only one
+    /// path has sent since, only the state of that path is taken.
     pub(super) fn snapshot_paths(&mut self, now: Time) {
         let least = self.send.unassigned().1.max(1);
         let waiting = (least, self.receive_window());
@@ -35,12 +35,13 @@ impl Connection {
         }
     }
 
-    /// So many bytes fill a segment on each path.
+    /// Returns true if this number of bytes fills a segment on each path.
     fn fills_segments(&self, bytes: u64) -> bool {
         self.states.iter().all(|state| bytes >= state.mss.into())
     }
 
-    /// The state of a path. Room for less than a full segment counts as no room, unless `least`, the data that waits, fits.
+    /// State of a path. Free window below a full segment counts as none, unless it suffices for `least`, the waiting
+    /// data.
     fn state_of(&mut self, now: Time, index: usize, (least, receive_window): (u64, u64)) -> PathState {
         let id = PathId(index as u8);
         let rates = self.config.scheduler.wants_rates;

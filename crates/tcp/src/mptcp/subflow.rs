@@ -1,4 +1,4 @@
-//! A subflow: a TCP block, the mappings of its data, and its part of the handshake.
+//! A subflow: a TCP block, the mappings of its data, and its state in the connection.
 
 use super::keys::Key;
 use super::mapping::{Mapping, Mappings, Received};
@@ -12,36 +12,37 @@ use anabranch_multipath::path_manager::Pair;
 use anabranch_wire::Packet;
 use std::collections::VecDeque;
 
-/// Option bytes of a DSS with mapping and checksum (8-byte sequence number), padded, and of one that only acknowledges;
-/// with acknowledgements of 4 bytes, and of 8.
-const DSS: [(u32, u32); 2] = [(24, 8), (28, 12)];
+/// Bytes of the DSS option, padded: with mapping, checksum and `DATA_ACK`, and with a `DATA_ACK` only; for
+/// `DATA_ACK`s of 4 and of 8 bytes (RFC 8684 §3.3).
+const DSS_BYTES: [(u32, u32); 2] = [(24, 8), (28, 12)];
 
-/// The RST of a dead subflow is sent again at this interval, or once in its shortest round trip if that is longer.
+/// Interval between RSTs of a dead subflow, at least its shortest round trip.
 pub(super) const RESET_INTERVAL: Duration = Duration::from_millis(500);
-/// Limit of RSTs of a subflow.
+/// Limit of RSTs that a dead subflow sends.
 const MAX_RESETS: u32 = 1200;
 
-/// Whether the peer knows the keys of the connection's first handshake.
+/// Whether the peer has received the keys of the connection's first handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confirmation {
-    /// The other side has not shown that it knows our key.
+    /// The peer has not shown that it knows the local key.
     Awaited,
-    /// As before, but the keys were sent since the last SYN/ACK.
+    /// The answer is awaited, and the keys were sent since the last SYN/ACK.
     KeysSent,
-    /// The other side has shown it.
+    /// The peer has shown that it knows the local key.
     Confirmed,
 }
 
 /// Kind of handshake of a subflow, and its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Handshake {
-    /// No Multipath TCP: the connection's only subflow.
+    /// No Multipath TCP: the subflow is the whole connection.
     Plain,
-    /// `MP_CAPABLE`.
+    /// The first subflow, by `MP_CAPABLE`.
     Capable(Confirmation),
-    /// `MP_JOIN`, connecting side. After the SYN/ACK the code to send is known; confirmed by the fourth segment.
+    /// `MP_JOIN` at the connecting end. The SYN/ACK determines `proof`, the HMAC of the third segment; the fourth
+    /// segment confirms the join.
     Joining { nonce: u32, proof: Option<[u8; 20]>, confirmed: bool, resend: Option<Resend> },
-    /// `MP_JOIN`, listening side. Confirmed by the third segment's code.
+    /// `MP_JOIN` at the listening end. The HMAC in the third segment confirms the join.
     Joined { nonces: (u32, u32), confirmed: bool },
 }
 
@@ -55,15 +56,15 @@ pub(super) struct Resend {
 /// State of a subflow within its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
-    /// Its handshake is not complete.
+    /// The subflow's handshake is not complete.
     Opening,
-    /// `PathUp` was reported, then.
+    /// The subflow is established, and `PathUp` was reported at this time.
     Up { since: Time },
-    /// This side sent, or is about to send, a FIN on it.
+    /// This end has sent its FIN on the subflow, or is about to.
     Closing,
     /// The connection no longer uses it.
     Dead,
-    /// The subflow was closed while its address was lost: an RST must still be sent to the peer.
+    /// The subflow was closed while the host lacked its address. The peer still has to receive an RST.
     ResetPending,
 }
 
@@ -75,12 +76,12 @@ pub(super) struct Retry {
     pub failures: u32,
 }
 
-/// Consecutive segments without the expected options: a middlebox may remove them.
+/// Consecutive segments without the expected options, which a middlebox may have removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Stripped {
-    /// Segments without any of its options.
+    /// Consecutive segments without any Multipath TCP option.
     pub bare: u32,
-    /// How often the next byte in order arrived without a mapping, less the mapped data: see `fallback`.
+    /// Weighted count of arrivals of the next byte in order without a mapping: see `fallback`.
     pub unmapped: u32,
 }
 
@@ -90,51 +91,53 @@ pub(super) struct Subflow {
     pub pair: Pair,
     pub handshake: Handshake,
     pub life: Life,
-    /// Either side wants it used only when no other subflow is available.
+    /// True if either end wants this subflow used only while no other is available.
     pub backup: bool,
-    /// Congestion control includes it in its sums.
+    /// True if congestion control includes this path in its sums.
     pub counted: bool,
-    /// Sent mappings that the subflow has not acknowledged, ascending.
+    /// Mappings that were sent and not acknowledged at the subflow level, ascending.
     pub sent: VecDeque<Mapping>,
-    /// Positions on it are offsets of the data, in both directions: plain TCP could continue on it.
+    /// True while positions equal data offsets in both directions, so that the connection could continue on this
+    /// subflow as plain TCP.
     pub identical: bool,
-    /// Received mappings that are not used up.
+    /// Received mappings whose data was not yet passed on.
     pub mappings: Mappings,
     pub stripped: Stripped,
-    /// How often the next byte in order was refused since the last delivery, though a mapping covers it.
+    /// Refusals of the next byte in order since the last delivery, although a mapping covers that byte.
     pub disputed: u32,
-    /// Data bytes this path brought that were new to the connection.
+    /// Bytes that this path delivered first.
     pub new: u64,
-    /// Position of this path in the data, for a redundant scheduler.
+    /// Position of this path in the data, for a scheduler that sends all data on each path.
     pub cursor: u64,
     pub retry: Retry,
-    /// It has been up, now or earlier.
+    /// True once the subflow has been established.
     pub opened: bool,
-    /// Why its handshake failed the last time.
+    /// Reason for which the last handshake on this pair of addresses failed.
     pub obstacle: Option<Obstacle>,
-    /// The RST of the last subflow between these addresses, which the peer may not have received: sent again once the
-    /// peer is heard.
+    /// RST of the previous subflow on this pair of addresses, which the peer may not have received. It is sent again
+    /// once a segment from the peer arrives.
     pub predecessor: Option<Packet>,
-    /// The peer may not know that this subflow is a backup: a join contains the flag, the connection's first
-    /// handshake does not.
+    /// Pending `MP_PRIO`: the peer may not know that this subflow is a backup. A join contains the flag, `MP_CAPABLE`
+    /// does not.
     pub priority: Option<Resend>,
-    /// While it is believed to have failed: when it is probed next.
+    /// Time of the next probe while the subflow is believed to have failed.
     pub probe_at: Option<Time>,
-    /// When the first unanswered probe was sent.
+    /// Time of the first unanswered probe.
     pub probed_since: Option<Time>,
-    /// Data sequence number of a mapping whose checksum was wrong: the RST that ends this subflow carries it.
+    /// Data sequence number of a mapping with a wrong checksum. The RST that ends this subflow contains it in an
+    /// `MP_FAIL`.
     pub failed: Option<u64>,
     /// Time at which an unanswered `MP_FAIL` is retransmitted.
     pub fail_again: Time,
-    /// Why this side resets it.
-    pub farewell: Option<ResetReason>,
-    /// Time at which the RST is sent again: only the peer can join again, and it may not have received the RST.
+    /// Reason in the `MP_TCPRST` option when this end resets the subflow.
+    pub reset_reason: Option<ResetReason>,
+    /// Next repetition of the RST. The peer may not have received it, and only the peer can join again.
     pub reset_again: Option<Resend>,
-    /// The peer reset it with the transient flag (RFC 8684 §3.6, T).
+    /// True if the peer's RST had the transient flag (RFC 8684 §3.6, T).
     pub transient: bool,
-    /// Last penalisation.
+    /// Time of the last penalisation.
     pub penalised_at: Option<Time>,
-    /// A full buffer has kept its window from being used: it restarts at a limited rate.
+    /// Paced restart after a full buffer has kept the window from being used.
     pub restart: Option<Restart>,
 }
 
@@ -164,7 +167,7 @@ impl Subflow {
             probed_since: None,
             failed: None,
             fail_again: Time::ZERO,
-            farewell: None,
+            reset_reason: None,
             reset_again: None,
             transient: false,
             penalised_at: None,
@@ -172,28 +175,28 @@ impl Subflow {
         }
     }
 
-    /// Acknowledgements of the data take 8 bytes, or 4.
+    /// Reserves room for the DSS option with a `DATA_ACK` of 8 bytes (`long`) or 4.
     pub fn make_room(&mut self, congestion: &mut dyn CongestionControl, long: bool) {
-        self.block.reserve_options(congestion, DSS[usize::from(long)]);
+        self.block.reserve_options(congestion, DSS_BYTES[usize::from(long)]);
     }
 
-    /// The connection no longer uses it.
+    /// Returns true if the connection no longer uses this subflow.
     pub const fn is_dead(&self) -> bool {
         matches!(self.life, Life::Dead | Life::ResetPending)
     }
 
-    /// `PathUp` was reported, and `PathDown` was not.
+    /// Returns true if `PathUp` was reported and `PathDown` was not.
     pub const fn is_announced(&self) -> bool {
         matches!(self.life, Life::Up { .. } | Life::Closing)
     }
 
-    /// Ends it with an RST that contains the reason.
+    /// Resets the subflow; the RST contains the reason.
     pub fn reset(&mut self, reason: ResetReason) {
-        self.farewell = Some(reason);
+        self.reset_reason = Some(reason);
         self.block.abort();
     }
 
-    /// The handshake is complete, as far as sending data is concerned.
+    /// Returns true once the handshake permits this end to send data.
     pub fn is_confirmed(&self) -> bool {
         match self.handshake {
             Handshake::Plain | Handshake::Capable(_) => true,
@@ -201,13 +204,13 @@ impl Subflow {
         }
     }
 
-    /// It has carried data in either direction.
+    /// Returns true if the subflow has carried data in either direction.
     pub fn has_worked(&self) -> bool {
         let counters = self.block.counters();
         counters.bytes_acked > 0 || counters.bytes_received > 0
     }
 
-    /// New data may be scheduled on it: it is open and not believed to have failed.
+    /// Returns true if new data may be scheduled: the subflow is open and not believed to have failed.
     pub fn is_usable(&self) -> bool {
         matches!(self.life, Life::Opening | Life::Up { .. })
             && self.block.is_open()
@@ -215,24 +218,25 @@ impl Subflow {
             && self.block.attempts() == 0
     }
 
-    /// Its window takes part in congestion control. Either it is usable, or it is the only subflow after fallback to
-    /// plain TCP, which continues until the last byte is acknowledged, although the application has closed.
+    /// Returns true if the window takes part in congestion control: the subflow is usable, or carries the whole
+    /// connection after fallback. The latter continues until the last byte is acknowledged, although the application
+    /// has closed.
     pub fn may_count(&self) -> bool {
         let plain = self.handshake == Handshake::Plain && self.block.is_synchronised();
         self.is_usable() || plain && !self.is_dead() && self.block.attempts() == 0
     }
 
-    /// It handles its segments itself: it is alive, or waits for stray ones.
+    /// Returns true if the block answers segments itself: the subflow is not dead, or is in TIME-WAIT.
     pub fn answers(&self) -> bool {
         !self.is_dead() || self.block.state() == State::TimeWait
     }
 
-    /// It can still carry acknowledgements and control options.
+    /// Returns true if the subflow can still carry acknowledgements and control options.
     pub fn is_alive(&self) -> bool {
         !self.is_dead() && self.block.is_synchronised() && !self.block.is_over()
     }
 
-    /// Time of its next retransmission or, in a paced restart, of its next segment.
+    /// Time of the next probe, repetition of the third segment, or segment of a paced restart.
     pub fn next_repetition(&self) -> Time {
         let mut next = self.probe_at.unwrap_or(Time::MAX);
         if let Handshake::Joining { resend: Some(again), confirmed: false, .. } = self.handshake {
@@ -253,15 +257,15 @@ impl Subflow {
         self.block.abort();
     }
 
-    /// An interval, or the shortest round trip if that is longer.
+    /// The interval, or the shortest round trip if that is longer.
     pub fn not_within_rtt(&self, interval: Duration) -> Duration {
         let rtt = self.block.rtt();
-        // Without a sample there is no shortest round trip.
+        // Before the first sample there is no shortest round trip.
         rtt.srtt().map_or(interval, |_| rtt.min_rtt().max(interval))
     }
 
-    /// The third segment of a join is repeated until the fourth arrives (RFC 8684 §3.2), at increasing intervals and
-    /// not more often than a SYN would be.
+    /// Sends the third segment of a join again until the fourth arrives (RFC 8684 §3.2), at increasing intervals and
+    /// not more often than a SYN.
     pub fn repeat_join(&mut self, now: Time, limit: u32) {
         let rto = self.block.rtt().rto();
         let Handshake::Joining { resend: Some(again), confirmed: false, .. } = &mut self.handshake else {
@@ -280,7 +284,7 @@ impl Subflow {
         }
     }
 
-    /// Drops mappings that the subflow has acknowledged, and passes each to `each`.
+    /// Drops mappings that the peer has acknowledged at the subflow level, and passes each to `each`.
     pub fn prune(&mut self, mut each: impl FnMut(&Mapping)) {
         let acked = self.block.acknowledged();
         while let Some(mapping) = self.sent.front()
@@ -291,9 +295,9 @@ impl Subflow {
         }
     }
 
-    /// The data offset of a position that was sent.
+    /// Data offset of a position with outstanding data.
     pub fn data_of(&self, position: u64) -> Option<u64> {
-        // Nearly always it is of the newest mapping.
+        // Usually the newest mapping contains the position.
         let newest = self.sent.back().filter(|mapping| mapping.start <= position);
         let mapping = match newest {
             Some(mapping) => mapping,
@@ -302,19 +306,19 @@ impl Subflow {
         mapping.covers(position).then(|| mapping.data_at(position))
     }
 
-    /// When the segment with this byte of the data was last sent, if the subflow has not acknowledged it.
+    /// Time of the last transmission of a byte of the data; `None` once the subflow has acknowledged it.
     pub fn sent_at(&self, data: u64) -> Option<Time> {
         let mapping = self.sent.iter().find(|mapping| mapping.holds(data))?;
         self.block.sent_at(mapping.position_of(data))
     }
 
-    /// Records that data is sent on this subflow.
+    /// Records the mapping of data that is sent on this subflow.
     pub fn carry(&mut self, mapping: Mapping) {
         self.identical &= mapping.start == mapping.data;
         self.sent.push_back(mapping);
     }
 
-    /// Stores a mapping that arrived.
+    /// Stores a received mapping.
     pub fn learn(&mut self, received: Received) {
         self.identical &= received.mapping.start == received.mapping.data;
         self.mappings.learn(received, self.block.config().receive_buffer);

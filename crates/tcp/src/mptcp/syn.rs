@@ -1,9 +1,9 @@
 //! Opening a connection over other pairs of addresses: multipath SYN retransmission (Becke2014 §5.1.2.1).
 //!
-//! The requested pair of addresses may lead nowhere: for an application that binds no address, the kernel takes the
-//! source address from the main routing table. An unanswered SYN is therefore repeated over the next pair. There is
-//! one attempt at a time. A late answer for an earlier pair is reset, so that the other end keeps no half-open
-//! connection.
+//! The requested pair of addresses may not connect the hosts: for an application that binds no address, the kernel
+//! takes the source address from the main routing table. An unanswered SYN is therefore repeated over the next pair.
+//! There is one attempt at a time. A late answer for an earlier pair is reset, so that the other end keeps no
+//! half-open connection.
 
 use super::SynRetransmission;
 use super::connection::{Connection, ConnectionPhase, Role};
@@ -17,31 +17,31 @@ use anabranch_multipath::rtt::RtoBounds;
 use core::net::{IpAddr, SocketAddr};
 
 impl Connection {
-    /// Sets the pairs of addresses on which earlier connections of the host were established, the latest first. If a
-    /// SYN is repeated over other pairs, these are tried before the others. Call it before
-    /// [`connect`](anabranch_endpoint::Endpoint::connect).
+    /// Sets the pairs of addresses on which earlier connections of the host were established, the latest first. A
+    /// repeated SYN uses them before other pairs. Call it before [`connect`](anabranch_endpoint::Endpoint::connect).
     pub fn prefer(&mut self, worked: &[(IpAddr, IpAddr)]) {
         self.opening.prefer(worked);
         self.opening.keep(self.config.syn_pairs);
     }
 
-    /// The pair of addresses that a connection of the connecting end began on, if its SYN could have been repeated over others.
+    /// The pair of addresses of the initial subflow at the connecting end, if the connection could have used another
+    /// pair.
     pub fn opened_on(&self) -> Option<(IpAddr, IpAddr)> {
         let asked = self.config.syn_retransmission == SynRetransmission::Multipath;
         (asked && self.role == Role::Client).then(|| (self.locals[0].address.ip, self.remote.ip()))
     }
 
-    /// The SYN of the first subflow has timed out, and there is another pair to repeat it over: the attempt ends, and
-    /// the next waits for a port. False if the subflow continues by itself, or all pairs have been tried.
+    /// Ends the attempt of an initial subflow whose SYN has timed out, if there is another pair; the SYN over that
+    /// pair waits for a port. Returns false if the subflow continues by itself, or all pairs have been tried.
     pub(super) fn try_next_pair(&mut self, now: Time, index: usize) -> bool {
         self.has_pairs_to_try(index)
             && self.subflows[0].block.syn_is_unanswered(now)
             && self.leave_pair(|block| block.counters_mut().timeouts += 1)
     }
 
-    /// A router reported that the SYN of the first subflow did not reach the peer. The next pair is then tried at
-    /// once, without giving up anything (RFC 5461 §4). The last pair of a round is waited for, because the next round
-    /// would get the same report at once.
+    /// Tries the next pair at once after a router has reported that the SYN of the initial subflow did not reach the
+    /// peer. The report ends no connection (RFC 5461 §4). The last pair of a round waits for its timeout, because the
+    /// next round would get the same reports at once.
     pub(super) fn try_next_pair_at_once(&mut self, index: usize) -> bool {
         let pairs = self.opening.pairs.len() as u32;
         self.has_pairs_to_try(index)
@@ -56,7 +56,7 @@ impl Connection {
         asked && opening && self.opening.pairs.len() > 1
     }
 
-    /// An attempt ends, and the next waits for a port; false if there is none.
+    /// Ends an attempt, after which the next SYN waits for a port. Returns false if there is no attempt to end.
     fn leave_pair(&mut self, count: impl FnOnce(&mut Tcb)) -> bool {
         self.opening.unanswered += 1;
         let most = self.config.tcp.syn_retries.max(self.opening.pairs.len() as u32 - 1);
@@ -66,32 +66,32 @@ impl Connection {
         let block = &mut self.subflows[0].block;
         count(block);
         block.suspend();
-        self.opening.waits = true;
+        self.opening.needs_port = true;
         true
     }
 
-    /// The two ends of the SYN that waits for a port.
+    /// Local and remote address of the SYN that waits for a port.
     pub(super) fn opening_ends(&self) -> Option<(IpAddr, SocketAddr)> {
-        let (from, to) = self.opening.next().filter(|_| self.opening.waits)?;
+        let (from, to) = self.opening.next().filter(|_| self.opening.needs_port)?;
         Some((from, SocketAddr::new(to, self.remote.port())))
     }
 
-    /// The waiting SYN gets a port, or none: then there is no attempt left to wait for.
+    /// Gives the waiting SYN its port. Without a port no attempt is left.
     pub(super) fn begin_on(&mut self, now: Time, port: Option<u16>) {
         let Some((from, remote)) = self.opening_ends() else { return };
-        self.opening.waits = false;
+        self.opening.needs_port = false;
         let Some(port) = port else { return };
-        // Neither end has announced identifiers yet: the first address has the first.
+        // No identifiers have been announced yet: the local address of this pair gets identifier 0.
         let at = self.locals.iter().position(|local| local.address.ip == from).unwrap_or_default();
         self.locals.swap(0, at);
         (self.remote, self.remotes[0].at) = (remote, remote);
         let Address { ip, mtu, backup } = self.locals[0].address;
         let local = SocketAddr::new(ip, port);
         let config = self.config.tcp.clone();
-        // Each pair is waited for as long as a first SYN; the timer backs off from round to round (RFC 6298 §5.5).
+        // The timeout of each pair is that of a first SYN, doubled from round to round (RFC 6298 §5.5).
         let initial = config.rto.initial.saturating_mul(1 << self.opening.rounds().min(16));
         let rto = RtoBounds { initial: initial.min(config.rto.max), ..config.rto };
-        // Only the connection retransmits this SYN.
+        // The connection repeats the SYN, so the block does not.
         let config = tcp::Config { rto, syn_retries: 0, ..config };
         let mut block = Tcb::client(config, Route { local, remote, path: PathId(0), mtu });
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));
@@ -116,13 +116,13 @@ mod tests {
         Setup { syn_retransmission, ..Setup::default() }
     }
 
-    /// The requested destination can be reached from the second address only.
+    /// A pair of ends where only the second local address reaches the requested destination.
     fn behind_the_second(syn_retransmission: SynRetransmission, wire: Wire) -> Wired<Connection> {
         let (client, server) = setup(syn_retransmission).ends();
         Wired::new(client, server, &[(A[1], B[0], wire)], 1)
     }
 
-    /// When each first SYN was sent, its source, and whether it offers Multipath TCP.
+    /// Time and source of each initial SYN, and whether it contains `MP_CAPABLE`.
     fn syns(pair: &Wired<Connection>) -> Vec<(f64, IpAddr, bool)> {
         let syn = |packet: &anabranch_wire::Packet| segment_of(packet).flags == Flags::SYN;
         let sent = pair.log.iter().filter(|(_, end, packet)| *end == 0 && syn(packet));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn unreachable_pair_is_not_waited_for() {
+    fn unreachable_pair_is_skipped_at_once() {
         let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
         pair.run_until(0.1);
         let refuse = |pair: &mut Wired<Connection>| {
@@ -173,7 +173,7 @@ mod tests {
             [(0.0, A[0]), (0.1, A[1])]
         );
         assert!(pair.sinks[0].events.contains(&Event::Connected));
-        // The last pair of a round is waited for, whatever a router reports about it.
+        // The last pair of a round waits for its timeout, even if a router reports it as unreachable.
         let mut pair = behind_the_second(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
         for at in [0.1, 0.2, 1.2, 1.3] {
             pair.run_until(at);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_it_stays_on_its_pair() {
+    fn default_syn_retransmissions_stay_on_one_pair() {
         let mut pair = behind_the_second(SynRetransmission::Single, Wire::new(10));
         pair.run_until(200.0);
         let single = syns(&pair);
@@ -201,7 +201,8 @@ mod tests {
     fn failure_is_reported_after_the_sum_of_all_timeouts() {
         let mut pair = behind_the_second(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
         pair.run_until(21.999);
-        // Two pairs a round, of 1, 2 and 4 s each, and one attempt of 8 s: 22 s. The third round is of plain TCP.
+        // Two pairs in each round of 1, 2 and 4 s, and one attempt of 8 s: 22 s. From the third round on, SYNs are
+        // plain TCP.
         let times = [0.0, 1.0, 2.0, 4.0, 6.0, 10.0, 14.0];
         let expected: Vec<_> = (times.iter().enumerate()).map(|(i, &at)| (at, A[i % 2], i < 4)).collect();
         assert_eq!(syns(&pair), expected);
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn late_answer_is_reset_and_next_round_waits_longer() {
-        // A round trip of 1.5 s: too long for the first round, not for the second.
+        // A round trip of 1.5 s exceeds the timeout of the first round, and not that of the second.
         let late = Wire { delay: Duration::from_millis(750), ..Wire::new(10) };
         let (client, server) = setup(SynRetransmission::Multipath).ends();
         let mut pair = Wired::new(client, server, &[(A[0], B[0], late.clone()), (A[1], B[0], late)], 1);
@@ -225,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn with_joins_the_second_address_comes_back_as_a_path() {
+    fn address_skipped_by_the_syn_joins_later() {
         let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
         pair.wires.insert((A[0], B[1]), Wire::new(10));
         pair.wires.insert((B[1], A[0]), Wire::new(10));

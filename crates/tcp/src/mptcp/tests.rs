@@ -136,7 +136,7 @@ fn two_paths_carry_one_stream_and_everything_closes() {
             pair.ends[end]
         );
     }
-    // One path alone would need 1.2 ms for each of 2100 packets.
+    // One path would need 1.2 ms for each of 2100 packets, which is 2.5 s.
     assert!(seconds < 1.7, "{seconds}");
 }
 
@@ -175,7 +175,7 @@ fn path_managers_open_their_number_of_paths() {
 
 #[test]
 fn peer_without_mptcp_causes_fallback_to_tcp() {
-    // A middlebox that strips the options from every SYN.
+    // A middlebox removes the options from SYNs of one direction.
     for strip_from in [0, 1] {
         let setup = Setup::disjoint();
         let mut pair = setup.pair(Wire::new(10), Wire::new(10));
@@ -364,7 +364,8 @@ fn opportunistic_retransmission_frees_blocked_window() {
     assert!(some > 0 && penalised > 0 && fast < slow, "{fast} {slow} {some}");
 }
 
-/// The path that delays the buffer carries nearly all of the data; only the publication's variant penalises it.
+/// The path that holds up the buffer carries nearly all of the data. Only `Penalisation::Any`, the variant of the
+/// publication, penalises it.
 #[test]
 fn path_carrying_more_is_penalised_only_with_any() {
     let penalised = |penalisation| {
@@ -380,8 +381,7 @@ fn path_carrying_more_is_penalised_only_with_any() {
     assert!(found[0] == 0 && found[1] < found[2], "{found:?}");
 }
 
-/// The same with mechanisms that are disabled in start-up: none acts until the fast path's window of 60 kB equals the
-/// buffer.
+/// With both mechanisms disabled in start-up, neither acts until the fast path's window of 60 kB equals the buffer.
 #[test]
 fn mechanisms_wait_for_the_end_of_start_up() {
     let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
@@ -505,7 +505,7 @@ fn survive(faults: &Faults) -> Result<(), TestCaseError> {
     pair.keep_log = false;
     let mut flaps = faults.flaps.clone();
     flaps.sort_unstable();
-    // Each flap lasts two seconds; the client is notified of it or not.
+    // Each outage lasts two seconds; the client is notified of some of them.
     let mut changes: Vec<(f64, usize, bool, bool)> = Vec::new();
     for (at, path, told) in flaps {
         changes.push((at as f64 / 1e3, path, false, told));
@@ -551,7 +551,7 @@ fn late_address_gets_a_separate_path() {
     assert!(pair.send_file(2_000_000, 20.0));
     let paths = pair.ends[0].report().paths;
     let path = paths.iter().find(|path| path.local.ip() == third && path.counters.bytes_acked > 0);
-    // 1000 bytes less 40 of headers, 12 of timestamps and 24 of a DSS.
+    // MTU 1000, less 40 bytes of headers, 12 of timestamps and 24 of a DSS.
     assert_eq!(path.expect("it carried data").mss, 924, "{paths:?}");
 }
 

@@ -1,4 +1,5 @@
-//! The paths that a connection wants, and the obstacle of each that has never opened. Computed for results only.
+//! The paths that a connection wants, and for each that was never established the obstacle. Computed for results
+//! only.
 
 use super::connection::{Connection, ConnectionPhase, LocalAddress, Role};
 use super::subflow::{Handshake, Subflow};
@@ -9,10 +10,10 @@ use anabranch_multipath::MAX_PATHS;
 use anabranch_multipath::path_manager::{AddressId, Pair};
 use core::net::SocketAddr;
 
-/// Announcements of an address after which its option counts as removed on the way.
-const ANNOUNCED: u32 = 2;
+/// Number of `ADD_ADDR`s without an echo after which the option counts as removed on the way.
+const MIN_UNECHOED_ANNOUNCEMENTS: u32 = 2;
 
-/// The obstacle of a subflow whose connection block ended for a reason; `None` if this end closed it.
+/// The obstacle of a subflow whose block ended for this reason; `None` if this end closed it.
 pub(super) const fn obstacle_of(reason: Reason) -> Option<Obstacle> {
     match reason {
         Reason::Refused | Reason::Reset => Some(Obstacle::Refused),
@@ -23,7 +24,7 @@ pub(super) const fn obstacle_of(reason: Reason) -> Option<Obstacle> {
 }
 
 impl Subflow {
-    /// Why it has never been up; `None` if it has.
+    /// The obstacle that kept the subflow from being established; `None` if it was established.
     fn obstacle(&self) -> Option<Obstacle> {
         let is_asking = self.block.state() == State::SynSent;
         let present = match self.obstacle {
@@ -41,7 +42,7 @@ impl Connection {
         if self.role == Role::Client { self.wanted_pairs() } else { self.wanted_addresses() }
     }
 
-    /// The pairs of addresses that the path manager of the connecting end wants, whatever their state.
+    /// All pairs of addresses that the path manager of the connecting end wants.
     fn wanted_pairs(&self) -> Vec<WantedPath> {
         let locals: Vec<AddressId> = (0..self.locals.len()).map(|id| AddressId(id as u8)).collect();
         let remotes = self.remotes.iter().filter(|remote| !remote.removed);
@@ -61,7 +62,7 @@ impl Connection {
         Some(WantedPath { local: local.address.ip, remote, obstacle })
     }
 
-    /// The obstacle of a pair whose handshake has not begun or not ended.
+    /// The obstacle of a pair whose handshake has not begun, or is under way.
     fn standing_obstacle(&self, pair: Pair, (local, remote): (&LocalAddress, SocketAddr)) -> Obstacle {
         let living = self.subflows.iter().filter(|subflow| !subflow.is_dead()).count();
         let (from, to) = (local.address.ip, remote.ip());
@@ -80,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// The addresses of the listening end that its peer shall join. The peer knows of them by `ADD_ADDR` alone.
+    /// Addresses of the listening end that the peer should join. The peer learns them from `ADD_ADDR` only.
     fn wanted_addresses(&self) -> Vec<WantedPath> {
         let Some(first) = self.subflows.first() else { return Vec::new() };
         let ids: Vec<AddressId> = (0..self.locals.len()).map(|id| AddressId(id as u8)).collect();
@@ -91,7 +92,7 @@ impl Connection {
             let ip = local.address.ip;
             let has_opened = self.subflows.iter().any(|s| s.opened && s.block.local().ip() == ip);
             let is_new = self.phase == ConnectionPhase::Opening
-                || local.announce.is_some_and(|(_, times)| times < ANNOUNCED);
+                || local.announce.is_some_and(|(_, times)| times < MIN_UNECHOED_ANNOUNCEMENTS);
             let obstacle = match (local.up, is_new && !self.has_fallen_back()) {
                 (false, _) => Obstacle::NoRoute,
                 (true, true) => Obstacle::Pending,

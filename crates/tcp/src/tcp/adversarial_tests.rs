@@ -47,7 +47,7 @@ pub(super) fn forge(pair: &mut Pair<Connection>, from: usize, change: impl FnOnc
 }
 
 #[test]
-fn a_fin_at_old_data_changes_nothing() {
+fn fin_at_old_data_changes_nothing() {
     let mut pair = established(&Config::default(), 1000);
     forge(&mut pair, 0, |segment| {
         segment.payload = Payload::new(0, 500);
@@ -115,14 +115,14 @@ fn data_into_a_closed_window_is_acknowledged() {
         let answer = pair.ends[1].poll_transmit(pair.now).expect("an acknowledgement");
         assert_eq!(tcp(&answer).window, 0);
     }
-    // A FIN takes no window.
+    // A FIN needs no room in the window.
     assert_eq!(pair.ends[1].block().state(), State::CloseWait);
 }
 
 #[test]
 fn server_may_close_before_handshake_completes() {
     let mut pair = pair(&Config::default());
-    // Its first SYN/ACK is lost.
+    // The first SYN/ACK is lost.
     pair.filter = Some(Box::new(|number, _| number == 1));
     pair.run_until(0.0116); // the SYN has arrived
     assert_eq!(pair.ends[1].block().state(), State::SynReceived);

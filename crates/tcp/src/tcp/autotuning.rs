@@ -2,32 +2,33 @@
 //! `tcp_sndbuf_expand`).
 //!
 //! Once a round trip the receiver counts the bytes that the application has read. A window of twice that amount
-//! allows a sender in slow start to double once more. If the amount has grown, the window grows ahead by the same
-//! proportion. The sender keeps room for two congestion windows: one in flight, and one waiting behind it.
+//! allows a sender in slow start to double once more. If the amount has grown since the last round trip, the window
+//! is enlarged further by the same proportion. The sender keeps room for two congestion windows: one in flight, and
+//! one waiting behind it.
 
 use anabranch_base::time::{Duration, Time};
 
 /// Initial size of a buffer, bytes (the middle of Linux's `tcp_rmem`, rounded).
-const FIRST: u64 = 128_000;
+const INITIAL_BUFFER_BYTES: u64 = 128_000;
 
-/// Segments added to twice the bytes read, so that a small window does not restrict the initial one.
-const SPARE: u64 = 16;
+/// Segments added to twice the bytes read, so that a small window still admits the peer's initial window.
+const SPARE_SEGMENTS: u64 = 16;
 
 /// The size of a receive buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReceiveSpace {
     size: u64,
     max: u64,
-    /// Most bytes read in one of the counted round trips up to now.
+    /// Maximum of bytes read in a counted round trip.
     per_round: u64,
-    /// When this round trip began, and how many bytes had been read then.
+    /// Start of the current round trip, and number of bytes read before it.
     round: (Time, u64),
 }
 
 impl ReceiveSpace {
-    /// A buffer of `max` bytes, or one that grows to it.
+    /// Creates a buffer of `max` bytes, or one that grows to `max`.
     pub(super) fn new(max: u64, grows: bool) -> Self {
-        let size = if grows { FIRST.min(max) } else { max };
+        let size = if grows { INITIAL_BUFFER_BYTES.min(max) } else { max };
         Self { size, max, per_round: size / 4, round: (Time::ZERO, 0) }
     }
 
@@ -35,14 +36,15 @@ impl ReceiveSpace {
         self.size
     }
 
-    /// The application has read `read` bytes in total; a round trip takes `rtt`, and segments carry `mss` bytes.
+    /// Adjusts the size after a read. `read` is the total of bytes read, `rtt` the round-trip time, and `mss` the
+    /// payload of a segment.
     pub(super) fn on_read(&mut self, now: Time, read: u64, (rtt, mss): (Option<Duration>, u32)) {
         let (began, before) = self.round;
         let Some(rtt) = rtt.filter(|&rtt| self.size < self.max && now.since(began) >= rtt) else { return };
         let copied = read - before;
-        // Data read over several round trips, because the application paused, gives no rate.
+        // If the application pauses, its reads span several round trips and do not show the rate of the sender.
         if copied > self.per_round && now.since(began) < rtt.saturating_mul(2) {
-            let needed = 2 * copied + SPARE * u64::from(mss);
+            let needed = 2 * copied + SPARE_SEGMENTS * u64::from(mss);
             let ahead = u128::from(needed) * u128::from(2 * (copied - self.per_round))
                 / u128::from(self.per_round.max(1));
             let ahead = u64::try_from(ahead).unwrap_or(self.max);
@@ -53,13 +55,13 @@ impl ReceiveSpace {
     }
 }
 
-/// The size of a send buffer of `max` bytes, or of one that grows to it with the congestion window.
+/// Size of a send buffer of `max` bytes, or of one that grows to `max` with the congestion window.
 pub(super) fn send_space(max: u64, grows: bool, window: u64) -> u64 {
-    if grows { (2 * window).max(FIRST).min(max) } else { max }
+    if grows { (2 * window).max(INITIAL_BUFFER_BYTES).min(max) } else { max }
 }
 
-/// The round-trip time as a receiver sees it: the age of the timestamps echoed with data (RFC 7323 §3.2), at the
-/// resolution of their clock.
+/// The round-trip time as the receiver of data measures it: the age of the timestamps that data echoes (RFC 7323
+/// §3.2), at the resolution of their clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EchoAge {
     last: Option<u32>,
@@ -67,9 +69,10 @@ pub(super) struct EchoAge {
 }
 
 impl EchoAge {
-    /// Data arrived that echoes `echo`, when the local clock shows `clock`.
+    /// Processes data that echoes `echo`, when the local clock shows `clock`.
     pub(super) fn seen(&mut self, echo: u32, clock: u32) {
-        // The age of a retransmitted echo includes the application's pauses.
+        // A repeated echo is older by the time between the two segments, which may include a pause of the sending
+        // application.
         if self.last.replace(echo) == Some(echo) {
             return;
         }
@@ -92,7 +95,7 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(100);
 
-    /// The size after each of several round trips; `reads` contains the bytes read in each.
+    /// The size after each round trip; `reads` contains the bytes read in each.
     fn sizes(reads: &[u64], pause: Duration) -> Vec<u64> {
         let mut space = ReceiveSpace::new(10_000_000, true);
         let (mut now, mut read) = (Time::ZERO, 0);
@@ -107,10 +110,11 @@ mod tests {
     }
 
     #[test]
-    fn a_window_stays_ahead_of_a_sender_that_doubles() {
+    fn window_stays_ahead_of_a_doubling_sender() {
         let reads = [20_000, 40_000, 80_000, 160_000, 320_000];
         for (size, read) in sizes(&reads, Duration::ZERO).into_iter().zip(reads) {
-            // The next round trip brings twice as much, and half of the data of the one after it may be in flight.
+            // The next round trip brings twice as much, and half of the data of the round trip after that may be in
+            // flight.
             assert!(size >= 3 * read, "{size} after {read}");
         }
     }
@@ -119,22 +123,22 @@ mod tests {
     fn steady_and_pausing_readers_keep_their_buffer_size() {
         let steady = sizes(&[500_000; 20], Duration::ZERO);
         assert_eq!(steady[1], steady[19]);
-        assert_eq!(sizes(&[500_000; 20], RTT.saturating_mul(3))[19], FIRST);
+        assert_eq!(sizes(&[500_000; 20], RTT.saturating_mul(3))[19], INITIAL_BUFFER_BYTES);
     }
 
     #[test]
-    fn the_size_has_a_bound() {
+    fn buffer_size_has_a_maximum() {
         assert_eq!(sizes(&[1 << 40], Duration::ZERO), [10_000_000]);
         assert_eq!(ReceiveSpace::new(5_000, true).size(), 5_000);
         assert_eq!(ReceiveSpace::new(4_000_000, false).size(), 4_000_000);
         assert_eq!(
             [1_000, 90_000, 1 << 40].map(|window| send_space(1_000_000, true, window)),
-            [FIRST, 180_000, 1_000_000]
+            [INITIAL_BUFFER_BYTES, 180_000, 1_000_000]
         );
     }
 
     #[test]
-    fn the_age_of_an_echo_is_a_round_trip_once() {
+    fn timestamp_echo_gives_one_round_trip_sample() {
         let mut age = EchoAge::default();
         age.seen(1_000, 1_100);
         age.seen(1_000, 5_000);

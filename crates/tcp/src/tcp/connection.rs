@@ -1,4 +1,4 @@
-//! A plain TCP connection: one block, one path, a byte stream each way.
+//! A plain TCP connection: one block, one path, one byte stream in each direction.
 
 use super::autotuning::{ReceiveSpace, send_space};
 use super::tcb::{Context, Route, State, Tcb};
@@ -24,30 +24,31 @@ pub struct Connection {
     block: Tcb,
     congestion: Box<dyn CongestionControl>,
     receive_space: ReceiveSpace,
-    /// Secrets of the host, from which the connection's initial numbers are derived.
+    /// Secrets of the host, from which the initial sequence number is derived.
     secrets: Secrets,
-    /// The initial sequence number, if a SYN cookie has already fixed it.
+    /// The initial sequence number, if a SYN cookie has already determined it.
     forced_sequence: Option<Serial>,
     active: bool,
-    /// The host currently lacks the local address.
+    /// True while the host lacks the local address.
     address_lost: bool,
-    /// Bytes the application wrote and read.
+    /// Bytes that the application has written and read.
     written: u64,
     read: u64,
     closing: bool,
-    /// A write was cut short: the application must be notified when there is room.
+    /// True if a write was cut short, so that the application has to be notified of free space.
     starved: bool,
-    /// Since this time a full segment has had to wait, and the only event was that the application wrote more.
-    waits: Option<Time>,
-    /// Times of gaps in the peer's data.
+    /// Time since which no packet could be sent, although a full segment waits. Set while the only later events are
+    /// writes of the application, which cannot change that.
+    blocked_since: Option<Time>,
+    /// Times with a gap in the data that the peer has received.
     gap: GapClock,
-    seen: Seen,
+    seen: Reported,
     events: VecDeque<Event>,
 }
 
 /// State that was last reported to the application.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct Reported {
     connected: bool,
     readable: u64,
     finished: bool,
@@ -55,21 +56,21 @@ struct Seen {
 }
 
 impl Connection {
-    /// The connecting end, from its first address to the other end's first. A host hands the same secrets to all its
-    /// connections.
+    /// Creates the connecting end, from its first local address to the first remote one. All connections of a host
+    /// get the same secrets.
     pub fn connecting(config: Config, ends: &Ends, secrets: Secrets) -> Self {
         let ((local, mtu), remote) = (ends.first_local(), ends.first_remote());
         Self::new(Tcb::client(config, Route { local, remote, path: PathId(0), mtu }), secrets, false)
     }
 
-    /// The listening end, on its first address; it serves the first connection that arrives.
+    /// Creates the listening end on its first address, which accepts the first connection that arrives.
     pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Self {
         Self::new(Tcb::server(config, ends.first_local(), PathId(0)), secrets, true)
     }
 
-    /// Begins with this sequence number instead of one from the secrets: for a listening end that a host creates
-    /// after a SYN cookie (RFC 4987 §3.6), whose SYN/ACK has already been sent. Pass it the SYN as the cookie encodes
-    /// it, then the segment that returned the cookie, and only then take packets: the SYN/ACK is not sent again.
+    /// Sets the initial sequence number, for a listening end that a host creates from a SYN cookie (RFC 4987 §3.6).
+    /// The SYN/ACK has already been sent, and is not sent again. Before polling for packets, pass the SYN as the
+    /// cookie encodes it, and then the segment that returned the cookie.
     #[must_use]
     pub const fn with_initial_sequence(mut self, number: u32) -> Self {
         self.forced_sequence = Some(Serial(number));
@@ -89,22 +90,22 @@ impl Connection {
             read: 0,
             closing: false,
             starved: false,
-            waits: None,
+            blocked_since: None,
             gap: GapClock::default(),
-            seen: Seen::default(),
+            seen: Reported::default(),
             events: VecDeque::new(),
             block,
         }
     }
 
-    /// Begins the connection now that the remote endpoint is known.
+    /// Starts the block, now that the remote endpoint is known.
     fn begin(&mut self, now: Time, remote: SocketAddr) {
         let mut numbers = Numbers::new(&self.secrets, now, (self.block.local(), remote));
         numbers.sequence = self.forced_sequence.unwrap_or(numbers.sequence);
         self.block.begin(numbers);
     }
 
-    /// The connection's block, for tests and tools that look inside.
+    /// The connection's block, for tests and tools that inspect its state.
     pub fn block(&self) -> &Tcb {
         &self.block
     }
@@ -113,7 +114,7 @@ impl Connection {
         (self.read + self.receive_space.size()).saturating_sub(self.block.received())
     }
 
-    /// Bytes written and acknowledged.
+    /// Bytes of data that the peer has acknowledged.
     fn acknowledged(&self) -> u64 {
         self.block.acknowledged().min(self.written)
     }
@@ -181,10 +182,10 @@ impl Connection {
             self.block.note_limit(now, limit);
         }
         if available == 0 {
-            self.block.ran_dry(&context);
+            self.block.set_application_limited(&context);
         }
-        // Other written data waits behind this data, so that another call at this moment would have the same result.
-        self.waits = (available >= u64::from(self.block.mss())).then_some(now);
+        // A full segment waits, so another call at this time would have the same result.
+        self.blocked_since = (available >= u64::from(self.block.mss())).then_some(now);
         None
     }
 }
@@ -192,7 +193,7 @@ impl Connection {
 impl Endpoint for Connection {
     fn handle_packet(&mut self, now: Time, packet: Packet, _content: &dyn Content) {
         let Body::Tcp(segment) = &packet.body else { return };
-        self.waits = None;
+        self.blocked_since = None;
         let from = SocketAddr::new(packet.source, segment.source_port);
         if self.block.state() == State::Listen {
             self.begin(now, from);
@@ -213,7 +214,7 @@ impl Endpoint for Connection {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.waits = None;
+        self.blocked_since = None;
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
         self.block.on_timeout(&mut context);
@@ -221,7 +222,7 @@ impl Endpoint for Connection {
     }
 
     fn poll_transmit(&mut self, now: Time) -> Option<Packet> {
-        if self.active && self.waits != Some(now) { self.poll(now) } else { None }
+        if self.active && self.blocked_since != Some(now) { self.poll(now) } else { None }
     }
 
     fn next_timeout(&self) -> Option<Time> {
@@ -267,7 +268,7 @@ impl Endpoint for Connection {
         }
         let offset = self.read;
         self.read += len;
-        self.waits = None;
+        self.blocked_since = None;
         self.receive_space.on_read(now, self.read, (self.block.receive_rtt(), self.block.mss()));
         if self.block.window_would_open(self.receive_window()) {
             self.block.ack_now();
@@ -281,20 +282,20 @@ impl Endpoint for Connection {
 
     fn close(&mut self, _now: Time) {
         if !self.closing {
-            (self.closing, self.waits) = (true, None);
+            (self.closing, self.blocked_since) = (true, None);
             self.block.close();
             self.notice();
         }
     }
 
     fn abort(&mut self, _now: Time) {
-        (self.closing, self.waits) = (true, None);
+        (self.closing, self.blocked_since) = (true, None);
         self.block.abort();
         self.notice();
     }
 
     fn handle_network(&mut self, now: Time, event: NetworkEvent) {
-        self.waits = None;
+        self.blocked_since = None;
         let ends = (self.block.local(), self.block.remote());
         let receive_window = self.receive_window();
         let mut context = Context { now, congestion: &mut *self.congestion, receive_window };
@@ -306,7 +307,7 @@ impl Endpoint for Connection {
                 self.block.on_unreachable(Serial(quote.number), what);
             }
             NetworkEvent::AddressUp { address, mtu } if address == ends.0.ip() => {
-                // The interface returns with its MTU, but its paths are not wider than they were known to be.
+                // The interface returns with its MTU, but the path's MTU is at most the earlier one.
                 let known = if self.address_lost { self.block.interface_mtu() } else { u32::MAX };
                 self.block.set_interface_mtu(&mut context, mtu.min(known));
                 if core::mem::take(&mut self.address_lost) {

@@ -1,29 +1,29 @@
-//! Deadlines of a block, and the time when it last heard from its peer. `timers.rs` acts on them.
+//! Deadlines of a block, and the last signs of life of its peer. `timers.rs` acts on them.
 
 use anabranch_base::time::Time;
 
-/// Deadlines, each absent when there is nothing to wait for.
+/// Deadlines; `None` where the block waits for nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timers {
     pub retransmit: Option<Time>,
     pub persist: Option<Time>,
-    /// The peer may have fallen silent.
+    /// Time of the next keep-alive.
     pub keepalive: Option<Time>,
-    /// Outstanding data should have been acknowledged, or a window opened.
+    /// User timeout: outstanding data has to be acknowledged, or the window opened, until this time.
     pub user: Option<Time>,
-    /// When the path MTU is forgotten.
+    /// Time at which the discovered path MTU is discarded.
     pub raise_mtu: Option<Time>,
     pub time_wait: Option<Time>,
-    /// Next moment at which a challenge ACK may be sent (RFC 5961 §7).
+    /// Earliest time of the next challenge ACK (RFC 5961 §7).
     pub challenge_from: Time,
 }
 
-/// Times at which the peer was heard from.
+/// Last sign of life of the peer, and the probes sent since.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Life {
-    /// When the last acceptable segment arrived.
+    /// Arrival of the last acceptable segment.
     pub heard: Time,
-    /// Keep-alives, and probes of a closed window, sent since.
+    /// Keep-alives, and probes of a closed window, sent since then.
     pub keepalives: u32,
     pub probes: u32,
 }

@@ -11,16 +11,15 @@ use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Segment, Timestamps};
 use core::net::SocketAddr;
 
-/// Challenge ACKs are at least this far apart (Linux's choice for RFC 5961 §7).
+/// Minimum interval between challenge ACKs (Linux's choice for RFC 5961 §7).
 const CHALLENGE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A timestamp that is older than this is no longer valid for comparison: after 24 days a millisecond clock has gone
-/// through half of its range (RFC 7323 §5.5).
-const RECENT_FOR: Duration = Duration::from_secs(24 * 86_400);
+/// Age up to which the peer's last timestamp can be compared. After 24 days a clock of milliseconds has passed half
+/// of its range (RFC 7323 §5.5).
+const TIMESTAMP_VALIDITY: Duration = Duration::from_secs(24 * 86_400);
 
-/// The retransmission timeout with which data transmission begins after the timer ran out for the SYN or SYN/ACK (RFC 6298
-/// §5.7).
-const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
+/// Retransmission timeout for the first data if the SYN or SYN/ACK timed out (RFC 6298 §5.7).
+const RTO_AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 /// Largest window scale shift (RFC 7323 §2.3).
 const MAX_SHIFT: u8 = 14;
@@ -31,8 +30,8 @@ pub fn window_shift(bytes: u64) -> u8 {
 }
 
 impl Tcb {
-    /// A segment arrived from `from`. False if it lies outside the window or acknowledges unsent data: the owner must
-    /// then ignore its options too.
+    /// Processes a segment from `from`. Returns false if the segment is outside the window or acknowledges unsent
+    /// data; the owner then ignores its options too.
     pub fn on_segment(
         &mut self,
         context: &mut Context<'_>,
@@ -49,7 +48,7 @@ impl Tcb {
         true
     }
 
-    /// Answers a segment for a connection that does not exist (RFC 9293 §3.5.2).
+    /// Resets the sender of a segment for a connection that does not exist (RFC 9293 §3.5.2).
     fn refuse(&mut self, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
             return;
@@ -101,7 +100,8 @@ impl Tcb {
         }
     }
 
-    /// Takes the peer's sequence number and options from its SYN or SYN/ACK.
+    /// Records the peer's initial sequence number and options from its SYN or SYN/ACK. `offered` means that this end
+    /// offers the options, too.
     fn learn(&mut self, now: Time, segment: &Segment, offered: bool) {
         let options = &segment.options;
         self.receiver.first = segment.seq.add(1);
@@ -129,12 +129,12 @@ impl Tcb {
         self.peer.max = self.peer.bytes;
     }
 
-    /// The handshake is complete on this side.
+    /// Completes the handshake at this end.
     fn establish(&mut self, context: &mut Context<'_>, segment: &Segment) {
         if let Some(sent) = self.syn_sent_at.take() {
             self.rtt.sample(context.now.since(sent));
         } else if self.attempts > 0 {
-            self.rtt.raise_initial(AFTER_LOST_SYN);
+            self.rtt.raise_initial(RTO_AFTER_LOST_SYN);
         }
         context.congestion.add_path(self.path, self.path_setup());
         self.start_rate(context);
@@ -143,7 +143,7 @@ impl Tcb {
         self.timers.retransmit = None;
         self.syn_due = false;
         self.state = State::Established;
-        self.hear(context.now);
+        self.note_alive(context.now);
         self.timers.keepalive = self.config.keepalive.map(|interval| context.now + interval);
         self.peer.set_by = (0, 0);
         let shift = if segment.flags.contains(Flags::SYN) { 0 } else { self.agreed.send_shift };
@@ -158,7 +158,7 @@ impl Tcb {
             self.answer_unacceptable(context, start, segment);
             return false;
         }
-        self.hear(context.now);
+        self.note_alive(context.now);
         if segment.flags.contains(Flags::RST) {
             if start == self.receiver.nxt {
                 let refused = self.state == State::SynReceived;
@@ -188,18 +188,19 @@ impl Tcb {
         believed
     }
 
-    /// PAWS (RFC 7323 §5). After a long silence the peer's clock may have gone through half of its range (§5.5).
+    /// Returns true if PAWS rejects the segment (RFC 7323 §5). After a long silence no timestamp is rejected, because
+    /// the peer's clock may have passed half of its range (§5.5).
     fn is_stale(&self, now: Time, segment: &Segment) -> bool {
         self.agreed.timestamps
-            && now.since(self.clock.recent_at) < RECENT_FOR
+            && now.since(self.clock.recent_at) < TIMESTAMP_VALIDITY
             && !segment.flags.contains(Flags::RST)
             && segment.options.timestamps.is_some_and(|t| Serial(t.value).before(Serial(self.clock.recent)))
     }
 
     /// Right edge of the acceptable positions.
     fn edge(&self) -> u64 {
-        // A connection's window bounds data sequence numbers. Subflow bytes may exceed it by retransmitted data, but
-        // not without limit.
+        // The window limits the connection's data. Bytes of a subflow may exceed it by reinjected data, so they have
+        // a higher limit.
         if self.shared_window {
             self.receiver.nxt + 4 * self.config.receive_buffer + (1 << 16)
         } else {
@@ -207,15 +208,17 @@ impl Tcb {
         }
     }
 
-    /// The four cases of the acceptability test (RFC 9293 §3.4). A position before the first data byte has wrapped.
+    /// The four cases of the acceptability test (RFC 9293 §3.4). A position before the first data byte has wrapped to
+    /// a huge number.
     fn is_acceptable(&self, start: u64, segment: &Segment) -> bool {
         let (nxt, edge) = (self.receiver.nxt as i64, self.edge() as i64);
         let start = start as i64;
         match i64::from(segment.sequence_len()) {
-            // RFC 9293 §3.10.7.4 rejects a segment at the right edge. But an end that has filled the window sends its
-            // acknowledgements from there; if both ends have, neither would ever process the other's.
+            // A segment at the right edge is accepted, although RFC 9293 §3.10.7.4 rejects it. An end that has filled
+            // the window sends its acknowledgements from there. If both ends have, neither would process
+            // acknowledgements of the other.
             0 => start == nxt || (nxt < start && start <= edge),
-            // A segment that begins before the first byte of data contains no data of this connection.
+            // A segment that begins before the first data byte contains no data of this connection.
             len => start >= 0 && start + len > nxt && (start < edge || start == nxt),
         }
     }
@@ -226,10 +229,10 @@ impl Tcb {
         }
         if self.state == State::SynReceived && segment.flags.contains(Flags::SYN) {
             if segment.flags.contains(Flags::ACK) && segment.ack == self.first {
-                self.establish(context, segment); // simultaneous open; this segment answers our SYN
+                self.establish(context, segment); // simultaneous open: this segment answers the SYN
                 self.receiver.ack_now();
             } else {
-                self.syn_due = true; // our SYN/ACK was lost
+                self.syn_due = true; // the SYN/ACK was lost
             }
             return;
         }
@@ -242,7 +245,7 @@ impl Tcb {
         }
         let end = start.wrapping_add(u64::from(segment.payload.len));
         if segment.payload.len > 0 && end <= self.receiver.nxt && start <= end {
-            // RFC 2883: a duplicate is reported.
+            // A duplicate is reported by D-SACK (RFC 2883).
             let limit = self.edge();
             self.counters.bytes_received += u64::from(segment.payload.len);
             self.receiver.store(context.now, &self.config, segment, (start, limit));
@@ -261,7 +264,7 @@ impl Tcb {
         }
     }
 
-    /// Handles acknowledgement, SACK and window; false if the segment must be dropped.
+    /// Processes acknowledgement, SACK and window. Returns false if the segment must be dropped.
     fn process_ack(&mut self, context: &mut Context<'_>, start: u64, segment: &Segment) -> bool {
         let ack = self.send_position(segment.ack);
         if self.state == State::SynReceived {
@@ -305,13 +308,13 @@ impl Tcb {
 
     fn update_window(&mut self, now: Time, (start, ack): (u64, u64), segment: &Segment) {
         let (set_start, set_ack) = self.peer.set_by;
-        // A segment with a higher acknowledgement number is newer, also when its data was sent before. The window
+        // A segment with a higher acknowledgement number is newer, even if its sequence number is lower. The window
         // counts from the acknowledgement number.
         if ack > self.una || start > set_start || (start == set_start && ack >= set_ack) {
             let opens = self.peer.bytes == 0 && segment.window > 0;
             self.peer.bytes = u64::from(segment.window) << self.agreed.send_shift;
             if opens && !self.board.is_empty() {
-                // A retransmission into the closed window gives no information about the path.
+                // Timeouts of retransmissions into a closed window do not indicate a failed path.
                 self.attempts = 0;
                 self.rtt.reset_backoff();
                 self.timers.retransmit = Some(now + self.rtt.rto());
@@ -349,7 +352,7 @@ impl Tcb {
             }
             news.delivered += acked.delivered;
             news.original = acked.original;
-            // RFC 8985 §6.2 step 2: the echo may show that the original arrived and not the retransmission.
+            // RFC 8985 §6.2 step 2: an echo from before the retransmission shows that the original has arrived.
             let original = |sent| self.echoes_before(segment.options.timestamps, sent);
             if let Some(latest) = acked.latest.filter(|&(sent, _, again)| !(again && original(sent))) {
                 self.rack.delivered(context.now, latest, &self.rtt);
@@ -382,13 +385,13 @@ impl Tcb {
         } else {
             self.take_sack(context, segment, &mut news);
             let bare = segment.payload.is_empty() && !segment.flags.intersects(Flags::FIN);
-            // RFC 5681's duplicate, or with SACK any acknowledgement that reports something new (RFC 6675 §2).
+            // A duplicate acknowledgement by RFC 5681 §2, or with SACK one that reports new data (RFC 6675 §2).
             let duplicate = if self.agreed.sack { news.delivered > 0 } else { bare && !window_changed };
             if duplicate && !self.board.is_empty() {
                 self.duplicates += 1;
             }
         }
-        self.judge_suspect(context, &news, segment.options.timestamps);
+        self.detect_spurious(context, &news, segment.options.timestamps);
         if news.delivered > 0 {
             self.limiting.delivered += news.delivered;
             self.limiting.peak.update(context.now, self.limiting.delivered, self.rtt.srtt());
@@ -408,8 +411,8 @@ impl Tcb {
         }
     }
 
-    /// Nothing is in flight or in doubt. An acknowledgement that acknowledges nothing then carries no information: it
-    /// merely accompanies the peer's data.
+    /// Returns true if nothing is in flight or marked lost. An acknowledgement without news then only accompanies
+    /// data of the peer and is no duplicate.
     fn expects_nothing(&self) -> bool {
         self.board.is_empty()
             && self.phase == RecoveryPhase::Open
@@ -418,14 +421,16 @@ impl Tcb {
             && self.rack.probe.is_none()
     }
 
-    /// Measures the round-trip time with an acknowledgement that found `flight` bytes outstanding.
+    /// Takes a sample of the round-trip time from an acknowledgement; `flight` is the number of bytes outstanding
+    /// before it.
     fn sample_rtt(
         &mut self,
         context: &Context<'_>,
         flight: u64,
         (sent, timestamps): (Option<Time>, Option<Timestamps>),
     ) {
-        // RFC 7323 appendix G: every second segment is acknowledged.
+        // RFC 7323 appendix G: the number of samples expected per round trip, with an acknowledgement for every
+        // second segment.
         let expected = flight.div_ceil(2 * u64::from(self.mss));
         if let Some(sent) = sent {
             self.rtt.sample_of(context.now.since(sent), expected);
@@ -433,7 +438,8 @@ impl Tcb {
             && self.agreed.timestamps
             && echo != 0
         {
-            // The echo distinguishes transmissions (RFC 7323 §4), at the resolution of its clock.
+            // The echo identifies the transmission that was acknowledged (RFC 7323 §4), at the resolution of its
+            // clock.
             let elapsed = self.clock_value(context.now).wrapping_sub(echo).max(1);
             if elapsed < 1 << 20 {
                 self.rtt.sample_of(Duration::from_millis(u64::from(elapsed)), expected);
@@ -449,7 +455,7 @@ impl Tcb {
         for (index, &(left, right)) in blocks.iter().enumerate() {
             let (left, right) = (self.send_position(left), self.send_position(right));
             if left >= right || right > self.nxt {
-                continue; // not a block, or one of unsent data; a wrapped position is huge
+                continue; // empty, reversed, or of unsent data (a wrapped position is huge)
             }
             let within_next = blocks
                 .get(index + 1)
@@ -484,7 +490,8 @@ impl Tcb {
         }
     }
 
-    /// RFC 3168 §6.1.2: one reduction per window of data; `una` is from before the segment.
+    /// Reacts to ECN echoes with one window reduction per window of data (RFC 3168 §6.1.2); `una` is the acknowledged
+    /// position before the segment.
     fn process_echo(&mut self, context: &mut Context<'_>, una: u64, segment: &Segment) {
         if !self.agreed.ecn || !segment.flags.contains(Flags::ECE) || self.una <= self.ecn.reduced_until {
             return;
@@ -529,7 +536,7 @@ impl Tcb {
         self.counters.bytes_received += u64::from(segment.payload.len);
         self.new += self.receiver.store(context.now, &self.config, segment, (start, limit));
         if self.receiver.finished() && !finished_before {
-            self.new -= 1; // the FIN took one
+            self.new -= 1; // the FIN is no data byte
             self.receiver.ack_now();
             match self.state {
                 State::Established => self.state = State::CloseWait,

@@ -7,14 +7,14 @@ use anabranch_endpoint::endpoint::{Endpoint, Reason, Write};
 use anabranch_testkit::harness::Pair;
 use anabranch_wire::tcp::Timestamps;
 
-const HOUR: f64 = 3600.0;
+const HOUR_SECONDS: f64 = 3600.0;
 
-/// No packet arrives any more.
+/// Cuts the path: no further packet arrives.
 fn cut(pair: &mut Pair<Connection>) {
     pair.wires.values_mut().for_each(|wire| wire.up = false);
 }
 
-/// Announces the server's closed window to the client.
+/// Closes the server's window and announces that to the client.
 fn shut(pair: &mut Pair<Connection>) {
     let acknowledged = pair.ends[0].block().acknowledged() as u32;
     let first = pair.ends[0].block().first;
@@ -24,7 +24,7 @@ fn shut(pair: &mut Pair<Connection>) {
     });
 }
 
-/// For `seconds`, a server that keeps its window closed answers every segment of the client.
+/// Keeps the server's window closed for `seconds`, while the server answers every segment of the client.
 fn shut_out(pair: &mut Pair<Connection>, seconds: f64) {
     let end = pair.now + Duration::from_secs_f64(seconds);
     let mut answered = pair.log.len();
@@ -47,9 +47,9 @@ fn window_closed_over_sent_data_keeps_connection() {
     pair.ends[0].write(pair.now, Write::bytes(20_000));
     pair.settle();
     shut(&mut pair);
-    shut_out(&mut pair, HOUR);
+    shut_out(&mut pair, HOUR_SECONDS);
     assert_eq!(state(&pair), State::Established);
-    // The window opens again: the transfer continues at once.
+    // Once the window opens, the transfer continues at once.
     pair.wires.values_mut().for_each(|wire| wire.up = true);
     let (first, acknowledged) = (pair.ends[0].block().first, pair.ends[0].block().acknowledged() as u32);
     forge(&mut pair, 1, |segment| segment.ack = first.add(acknowledged));
@@ -58,12 +58,12 @@ fn window_closed_over_sent_data_keeps_connection() {
 }
 
 #[test]
-fn a_fin_at_a_closed_window_ends_nothing() {
+fn fin_at_a_closed_window_keeps_the_connection() {
     let mut pair = established(&Config::default(), 1000);
     cut(&mut pair);
     shut(&mut pair);
     pair.ends[0].close(pair.now);
-    shut_out(&mut pair, HOUR);
+    shut_out(&mut pair, HOUR_SECONDS);
     assert_eq!(state(&pair), State::FinWait1);
 }
 
@@ -82,7 +82,7 @@ fn dead_peer_behind_closed_window_is_detected() {
         }
         shut_out(&mut pair, 600.0);
         assert_eq!(state(&pair), State::Established);
-        pair.run_until(2.0 * HOUR);
+        pair.run_until(2.0 * HOUR_SECONDS);
         assert_eq!(state(&pair), State::Closed(Reason::TimedOut), "data outstanding: {outstanding}");
     }
 }
@@ -103,7 +103,7 @@ fn keep_alives_distinguish_silent_and_dead_peers() {
     // Without keep-alives, no probe is sent.
     let mut pair = established(&Config::default(), 1000);
     cut(&mut pair);
-    pair.run_until(HOUR);
+    pair.run_until(HOUR_SECONDS);
     assert_eq!(state(&pair), State::Established);
 }
 
@@ -119,7 +119,7 @@ fn user_timeout_aborts_unacknowledged_connection() {
     assert_eq!(state(&pair), State::Established);
     pair.run_until(105.1);
     assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
-    // A closed window is no silence of the peer.
+    // A peer that keeps its window closed is not silent.
     let mut pair = established(&config, 1000);
     cut(&mut pair);
     shut(&mut pair);

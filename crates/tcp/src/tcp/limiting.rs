@@ -1,18 +1,18 @@
-//! State of a block's times by cause; `limits.rs` finds the cause.
+//! State for the times of a block by the cause that limits sending; `limits.rs` determines the cause.
 
 use anabranch_endpoint::limits::{DeliveryPeak, LimitClock};
 
-/// State of a block's times by cause.
+/// State for the times of a block by cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limiting {
     pub clock: LimitClock,
     pub peak: DeliveryPeak,
-    /// Bytes known to have arrived.
+    /// Bytes that the peer has acknowledged, cumulatively or selectively.
     pub(super) delivered: u64,
     /// Free congestion window when it was last compared with the data in flight, bytes.
     pub(super) spare: u64,
-    /// The pacer did not permit a packet then.
+    /// True if the pacer permitted no packet at that time.
     pub(super) paced: bool,
-    /// The window has left slow start, and nothing has happened since that could lead back to it.
+    /// True if the window has left slow start, and no later event can have led back to it.
     pub(super) avoids: bool,
 }

@@ -1,4 +1,4 @@
-//! The cause that limits a block, for its times by cause.
+//! The cause that limits sending of a block.
 
 use super::phase::RecoveryPhase;
 use super::tcb::{Context, Tcb};
@@ -6,21 +6,21 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::limits::Limit;
 use anabranch_multipath::congestion::CongestionControl;
 
-/// Data that the owner of a block has for it, now that nothing more is sent.
+/// Data that the owner of a block has for it, when the block sends nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// None: the application has written no more.
+    /// No data: the application has written no more.
     Nothing,
-    /// None, because the send buffer has refused more.
+    /// No data: the send buffer has refused more.
     Refused,
-    /// This number of bytes, but the receive window does not admit them.
+    /// Bytes of data that wait because the receive window does not admit them.
     Shut(u64),
-    /// This number of bytes.
+    /// Bytes of data that wait and that the receive window admits.
     Data(u64),
 }
 
 impl Tcb {
-    /// The cause that limits this block whatever data there is, if there is one.
+    /// The cause that limits this block even with data to send, if there is one.
     #[inline]
     pub(crate) fn standing(&self) -> Option<Limit> {
         if !self.is_synchronised() {
@@ -33,21 +33,21 @@ impl Tcb {
         }
     }
 
-    /// From now on `limit` holds.
+    /// Records that `limit` holds from now on.
     #[inline]
     pub(crate) fn note_limit(&mut self, now: Time, limit: Limit) {
-        // A full window, a pacing rate and a path that cannot send miss nothing.
+        // With a full window, pacing, or a path that cannot send, no free window is wasted.
         let room = if limit < Limit::Pacing { self.limiting.spare } else { 0 };
         self.limiting.clock.set(now, limit, (room, self.rtt.srtt()));
     }
 
-    /// The cause for which nothing more is sent, if there is no [`standing`](Self::standing) one. With data the
+    /// The cause that limits this block, if there is no [`standing`](Self::standing) one. If data waits, the
     /// congestion window has just been compared with the data in flight ([`sendable`](Self::sendable)).
     #[inline]
     pub(crate) fn limit(&mut self, context: &Context<'_>, demand: Demand) -> Limit {
         let (wanted, with_room) = match demand {
             Demand::Nothing | Demand::Refused => {
-                // A receiver that never sends misses nothing.
+                // An end that only receives leaves no window unused.
                 self.limiting.spare =
                     if self.nxt > 0 { self.allowed(context).saturating_sub(self.board.pipe()) } else { 0 };
                 self.limiting.paced = false;
@@ -66,13 +66,13 @@ impl Tcb {
         }
     }
 
-    /// The owner of the block paces it, and does not permit a packet now.
+    /// Records that the owner paces this block and permits no packet now.
     #[inline]
     pub(crate) fn note_paced(&mut self) {
         self.limiting.paced = true;
     }
 
-    /// The cause for a block that may not send a packet of the waiting data.
+    /// The cause for a block whose free window admits no packet of the waiting data.
     #[inline]
     pub(crate) fn limit_without_room(&mut self, congestion: &dyn CongestionControl) -> Limit {
         if self.limiting.paced { Limit::Pacing } else { self.window_limit(congestion) }
@@ -88,13 +88,13 @@ impl Tcb {
             _ => Demand::Data(available),
         };
         match self.limit(context, demand) {
-            // Without a scheduler, Nagle's algorithm holds back a small segment.
+            // There is no scheduler: Nagle's algorithm holds back a small segment of the application.
             Limit::Scheduler => Limit::Application,
             limit => limit,
         }
     }
 
-    /// Phase of congestion control that the full window is in.
+    /// The phase of congestion control in which the window is full.
     #[inline]
     fn window_limit(&mut self, congestion: &dyn CongestionControl) -> Limit {
         if matches!(self.phase, RecoveryPhase::Recovery { .. } | RecoveryPhase::Loss { .. }) {
@@ -107,12 +107,12 @@ impl Tcb {
         if self.limiting.avoids { Limit::Avoidance } else { Limit::SlowStart }
     }
 
-    /// The window or its threshold has changed other than by acknowledgements.
+    /// Records that window or threshold has changed other than by acknowledgements.
     pub(crate) fn window_changed(&mut self) {
         self.limiting.avoids = false;
     }
 
-    /// Continues the counters and times of an earlier block of the same path.
+    /// Continues the counters and times of the previous block of the same path.
     pub(crate) fn keep_measurements(&mut self, earlier: &Self) {
         self.counters = earlier.counters;
         self.limiting.clock = earlier.limiting.clock;
@@ -120,7 +120,7 @@ impl Tcb {
         self.limiting.delivered = earlier.limiting.delivered;
     }
 
-    /// The retransmission timer has run out.
+    /// Records that the retransmission timer has expired.
     pub(super) fn note_timeout(&mut self, now: Time) {
         self.window_changed();
         self.limiting.clock.charge_back(now, now - self.rtt.rto(), Limit::Timeout);

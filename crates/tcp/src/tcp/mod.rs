@@ -1,4 +1,4 @@
-//! TCP (RFC 9293). A TCP connection and a Multipath TCP subflow are the same code: [`Tcb`], with two owners.
+//! TCP (RFC 9293). A TCP connection and a Multipath TCP subflow are the same code: a [`Tcb`] with a different owner.
 
 mod autotuning;
 mod connection;

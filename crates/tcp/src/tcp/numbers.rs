@@ -1,11 +1,11 @@
-//! Initial numbers of a connection. An outsider can neither guess one of them nor derive one from another.
+//! Initial numbers of a connection. They are secret: an outsider cannot guess one, or derive one from another.
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::Secrets;
 use anabranch_wire::seq::Serial;
 use core::net::{IpAddr, SocketAddr};
 
-/// The endpoints that key a connection's numbers: the local one, and the remote one.
+/// Local and remote endpoint of a connection, which select its numbers.
 pub type Tuple = (SocketAddr, SocketAddr);
 
 fn bytes(at: SocketAddr) -> [u8; 18] {
@@ -27,20 +27,20 @@ fn low32(hash: [u8; 32]) -> u32 {
     u32::from_be_bytes([hash[28], hash[29], hash[30], hash[31]])
 }
 
-/// The initial sequence number (RFC 6528 §3): a clock that ticks every 4 µs, plus a keyed hash of the two endpoints.
-/// So the numbers of one pair rise from connection to connection, and do not reveal those of another pair.
+/// Initial sequence number (RFC 6528 §3): a clock that ticks every 4 µs, plus a keyed hash of the two endpoints. The
+/// numbers of one pair of endpoints rise from connection to connection, and do not reveal those of another pair.
 pub fn initial_sequence(secrets: &Secrets, now: Time, ends: Tuple) -> Serial {
     let clock = (now.as_nanos() / 4_000) as u32;
     Serial(low32(keyed(secrets, b"tcp sequence", ends)).wrapping_add(clock))
 }
 
-/// Offset added to the millisecond clock of timestamps. It is the same for every connection between two endpoints, so
-/// that their timestamps rise from one connection to the next (RFC 6191 §3). It hides the uptime of this host.
+/// Offset added to the millisecond clock of timestamps. It hides the uptime of this host. It is the same for every
+/// connection between two endpoints, so that their timestamps rise from one connection to the next (RFC 6191 §3).
 pub fn timestamp_offset(secrets: &Secrets, ends: Tuple) -> u32 {
     low32(keyed(secrets, b"tcp timestamps", ends))
 }
 
-/// A separate source of secrets for the connection that begins between two endpoints at this moment.
+/// Secrets of one connection, derived from both endpoints and the time of its start.
 pub(crate) fn of_connection(secrets: &Secrets, now: Time, (local, remote): Tuple) -> Secrets {
     let parts: [&[u8]; 4] = [b"connection", &bytes(local), &bytes(remote), &now.as_nanos().to_be_bytes()];
     Secrets::new(secrets.keyed(&parts))
@@ -51,12 +51,12 @@ pub(crate) fn of_connection(secrets: &Secrets, now: Time, (local, remote): Tuple
 pub struct Numbers {
     /// Sequence number of the SYN.
     pub sequence: Serial,
-    /// Added to the timestamp clock.
+    /// Offset added to the clock of timestamps.
     pub timestamps: u32,
 }
 
 impl Numbers {
-    /// The initial numbers of a connection between these endpoints that begins now.
+    /// Initial numbers of a connection between these endpoints that starts now.
     pub fn new(secrets: &Secrets, now: Time, ends: Tuple) -> Self {
         Self { sequence: initial_sequence(secrets, now, ends), timestamps: timestamp_offset(secrets, ends) }
     }

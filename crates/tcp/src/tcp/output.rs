@@ -13,11 +13,11 @@ use anabranch_wire::{Body, Ecn, Packet, Payload};
 
 /// Bytes of the timestamps option with its padding.
 const TIMESTAMPS_LEN: u32 = 12;
-/// Largest length of all options.
-const MAX_OPTIONS: u32 = 40;
+/// Limit of option bytes in a TCP header (RFC 9293 §3.1).
+const MAX_OPTION_BYTES: u32 = 40;
 
 impl Tcb {
-    /// Whether [`poll_urgent`](Self::poll_urgent) may have something to send.
+    /// True if [`poll_urgent`](Self::poll_urgent) may have something to send.
     #[inline]
     pub fn has_urgent(&self) -> bool {
         let held = matches!(self.phase, RecoveryPhase::Open) || self.holds_for_new_data();
@@ -45,7 +45,7 @@ impl Tcb {
         Some(self.retransmit(context, index))
     }
 
-    /// New bytes that congestion window and peer allow now.
+    /// Number of new bytes that the congestion window and the peer's window permit now.
     pub fn sendable(&mut self, context: &mut Context<'_>) -> u64 {
         if !self.is_synchronised() || self.fin == Fin::Sent || self.is_over() {
             return 0;
@@ -60,17 +60,17 @@ impl Tcb {
         if self.limiting.paced { 0 } else { room }
     }
 
-    /// When the segment at this position was last sent; `None` once it is acknowledged.
+    /// Time of the last transmission of the segment at this position; `None` once it is acknowledged.
     pub fn sent_at(&self, position: u64) -> Option<Time> {
         self.board.sent_at(position)
     }
 
-    /// Bytes beyond the sent ones that the peer's window permits.
+    /// Bytes beyond the sent data that the peer's window permits.
     pub(super) fn peer_room(&self) -> u64 {
         (self.una + self.peer.bytes).saturating_sub(self.nxt)
     }
 
-    /// Restart of the congestion window after idle time (RFC 5681 §4.1).
+    /// Resets the congestion window after idle time (RFC 5681 §4.1).
     fn restart_if_idle(&mut self, context: &mut Context<'_>) {
         let (now, path) = (context.now, self.path);
         if self.board.is_empty()
@@ -82,8 +82,8 @@ impl Tcb {
         }
     }
 
-    /// How many of `available` new bytes the next segment should carry; zero to wait. Sender-side silly window
-    /// avoidance (RFC 9293 §3.8.6.2.1) and Nagle's algorithm (RFC 9293 §3.7.4) hold small segments back.
+    /// Number of the `available` new bytes for the next segment; zero means to wait. Sender-side silly window
+    /// avoidance (RFC 9293 §3.8.6.2.1) and Nagle's algorithm (RFC 9293 §3.7.4) hold back small segments.
     pub fn next_len(&mut self, context: &mut Context<'_>, available: u64) -> u32 {
         if available == 0 {
             return 0;
@@ -92,7 +92,7 @@ impl Tcb {
         let mut room = self.sendable(context);
         let peer_room = self.peer_room();
         if room == 0 && self.rate.as_ref().is_some_and(|rate| rate.deadline().is_some()) && !self.probe_due {
-            return 0; // until the pacer releases it
+            return 0; // the pacer holds the packet back
         }
         if room < wanted && self.tail_probe_due() && peer_room >= wanted {
             room = wanted;
@@ -101,9 +101,9 @@ impl Tcb {
             return wanted as u32;
         }
         if peer_room >= wanted {
-            return 0; // congestion control or Nagle holds it back; an acknowledgement will come
+            return 0; // held back by the window or Nagle, until an acknowledgement arrives
         }
-        // The window cuts the segment short.
+        // The peer's window shortens the segment.
         let half = self.peer.max / 2;
         if peer_room > 0 && room >= peer_room && (peer_room >= half || self.probe_due) {
             self.probe_due = false;
@@ -120,8 +120,8 @@ impl Tcb {
         wanted == available && (!self.config.nagle || self.board.is_empty() || self.fin == Fin::Wanted)
     }
 
-    /// Sends `len` new bytes; `last` means that nothing waits behind them. The payload's offset is the position in
-    /// this block's own byte stream.
+    /// Sends `len` new bytes; `last` means that no further data waits. The payload's offset is the position in this
+    /// block's byte stream.
     pub fn send(&mut self, context: &mut Context<'_>, len: u32, last: bool) -> Packet {
         let fin = last && self.fin == Fin::Wanted;
         let start = self.nxt;
@@ -169,7 +169,7 @@ impl Tcb {
         self.schedule_tail_probe(context);
     }
 
-    /// Whether [`poll_rest`](Self::poll_rest) may have something to send.
+    /// True if [`poll_rest`](Self::poll_rest) may have something to send.
     #[inline]
     pub fn has_rest(&self, idle: bool) -> bool {
         let once_idle = self.fin == Fin::Wanted || matches!(self.phase, RecoveryPhase::Recovery { .. });
@@ -177,8 +177,8 @@ impl Tcb {
         self.is_synchronised() && (at_once || (idle && once_idle))
     }
 
-    /// Returns the other segments when there is no urgent segment and no data to send now: probes, FIN, doubtful
-    /// segments, a bare acknowledgement. `idle` means that the owner has no new data at all.
+    /// Returns the segments that follow urgent ones and data: probes, FIN, rescue retransmissions, and a bare
+    /// acknowledgement. `idle` means that the owner has no new data.
     pub fn poll_rest(&mut self, context: &mut Context<'_>, idle: bool) -> Option<Packet> {
         if !self.has_rest(idle) {
             return None;
@@ -207,8 +207,8 @@ impl Tcb {
             return Some(self.retransmit(context, index));
         }
         if self.probe_due {
-            // A position before the window: unacceptable on purpose, so that the peer must answer (RFC 9293
-            // §3.8.6.1).
+            // The probe lies before the window and is unacceptable for that reason, so that the peer must answer (RFC
+            // 9293 §3.8.6.1).
             self.probe_due = false;
             self.counters.probes += 1;
             let at = self.una.wrapping_sub(1);
@@ -220,7 +220,7 @@ impl Tcb {
         None
     }
 
-    /// Rules 3 and 4 of RFC 6675 `NextSeg`, once there is no new data to clock out acknowledgements with.
+    /// Rules 3 and 4 of RFC 6675 `NextSeg`, for a sender without new data that could cause acknowledgements.
     fn next_rescue(&mut self, context: &Context<'_>) -> Option<usize> {
         let RecoveryPhase::Recovery { until, rescued } = self.phase else { return None };
         if !self.agreed.sack
@@ -266,7 +266,7 @@ impl Tcb {
         if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
             self.prr.sent(u64::from(sent.len));
         }
-        // RFC 6298 §5.1: the timer runs whenever data is out.
+        // RFC 6298 §5.1: the timer runs while data is outstanding.
         if self.timers.retransmit.is_none() || sent.start == self.una {
             self.timers.retransmit = Some(context.now + self.rtt.rto());
         }
@@ -274,13 +274,13 @@ impl Tcb {
         packet
     }
 
-    /// The timestamp clock ticks in milliseconds.
+    /// Value of the timestamp clock, in milliseconds.
     pub(super) fn clock_value(&self, now: Time) -> u32 {
         ((now.as_nanos() / 1_000_000) as u32).wrapping_add(self.clock.offset)
     }
 
-    /// A segment at `position` with acknowledgement, window, timestamps and as many SACK blocks as fit in addition to
-    /// `payload` bytes and the owner's options.
+    /// A segment at `position` with acknowledgement, window and timestamps. SACK blocks fill the space that `payload`
+    /// bytes and the owner's options leave.
     fn base(&mut self, context: &Context<'_>, position: u64, payload: u32) -> Packet {
         let mut packet = self.header_only_packet(self.first.add(position as u32), Flags::ACK);
         let segment = segment_of(&mut packet);
@@ -295,11 +295,11 @@ impl Tcb {
                 Some(Timestamps { value: self.clock_value(context.now), echo: self.clock.recent });
             taken += TIMESTAMPS_LEN;
         }
-        if self.agreed.sack && self.receiver.has_news() {
+        if self.agreed.sack && self.receiver.has_blocks() {
             let limit = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
-            let space = MAX_OPTIONS.min(limit.saturating_sub(payload)).saturating_sub(taken);
-            // Two bytes of padding, kind and length, then eight bytes a block. Without payload, padding is omitted if
-            // that makes room for one more block.
+            let space = MAX_OPTION_BYTES.min(limit.saturating_sub(payload)).saturating_sub(taken);
+            // A block has eight bytes, in addition to kind, length and two bytes of padding. Without payload, the
+            // padding is omitted if that makes room for one more block.
             let spare = if payload > 0 { 0 } else { 2 * (1 + u32::from(self.agreed.timestamps)) };
             segment.options.sack =
                 self.receiver.sack_blocks(((space + spare).saturating_sub(4) / 8) as usize);
@@ -311,7 +311,8 @@ impl Tcb {
         packet
     }
 
-    /// The window field. An advertised window never shrinks and opens in useful steps only (RFC 9293 §3.8.6.2.2).
+    /// Value of the window field. The right edge never moves back, and moves forward in useful steps only (RFC 9293
+    /// §3.8.6.2.2).
     fn advertise(&mut self, receive_window: u64) -> u16 {
         let mut window = receive_window;
         if !self.shared_window {
@@ -367,8 +368,8 @@ impl Tcb {
         packet
     }
 
-    /// A packet that contains only addresses, ports, position and flags. It is filled in place: a packet is large,
-    /// and copying one that was just written costs more than writing it.
+    /// Makes a packet with addresses, ports, position and flags. The other fields are filled in place, because
+    /// copying a packet that was just written costs more than writing it.
     fn header_only_packet(&self, seq: Serial, flags: Flags) -> Packet {
         let body = Body::Tcp(Segment {
             source_port: self.local.port(),
@@ -381,7 +382,7 @@ impl Tcb {
     }
 }
 
-/// The segment of a packet that this module created.
+/// The TCP segment of a packet that this module made.
 pub(crate) fn segment_of(packet: &mut Packet) -> &mut Segment {
     match &mut packet.body {
         Body::Tcp(segment) => segment,

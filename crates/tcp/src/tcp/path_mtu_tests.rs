@@ -1,4 +1,4 @@
-//! Paths with a smaller MTU than their interface, and genuine and forged messages about it.
+//! Paths with a smaller MTU than their interface, and genuine and forged ICMP messages about it.
 
 use super::tests::{CLIENT, SERVER, pair};
 use super::{Config, Connection, Recovery, State};
@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// The quote of a packet in a router's message.
+/// The quote of a packet in an ICMP message.
 fn quote(packet: &Packet) -> Quote {
     let Body::Tcp(segment) = &packet.body else { panic!("not TCP: {packet:?}") };
     Quote {
@@ -21,8 +21,8 @@ fn quote(packet: &Packet) -> Quote {
     }
 }
 
-/// From `start` on, a router drops the client's packets longer than `mtu`. Its message contains that MTU if `says` is
-/// set.
+/// A router that drops the client's packets longer than `mtu` from `start` on. Its messages contain that MTU if
+/// `says` is set.
 struct Router {
     dropped: Rc<RefCell<Vec<Quote>>>,
     says: Option<u32>,
@@ -65,7 +65,7 @@ impl Router {
 #[test]
 fn narrowed_path_costs_neither_timeout_nor_window() {
     for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
-        // The receive window keeps the queue short.
+        // A small receive window keeps the queue short.
         let config = Config { recovery, receive_buffer: 30_000, ..Config::default() };
         let mut pair = pair(&config, Wire::new(10));
         assert!(!pair.send_file(2_000_000, 0.6));
@@ -117,7 +117,7 @@ fn icmp_needs_number_in_flight_and_minimum_mtu() {
     assert_eq!(tell(&mut pair, genuine, 100), 552 - 52);
     pair.run_until(1.0);
     assert_eq!((pair.sinks[1].delivered, pair.ends[0].report().paths[0].counters.timeouts), (10_000, 0));
-    // After ten minutes the path may be wider.
+    // After ten minutes, larger packets test the path again.
     pair.run_until(599.0);
     assert_eq!(mss(&pair), 500);
     pair.run_until(601.0);
@@ -168,7 +168,7 @@ fn icmp_unreachable_decides_reason_of_failed_open() {
         pair.run_until(60.0);
         assert_eq!(pair.ends[0].block().state(), State::Closed(expected), "{what:?} {off}");
     }
-    // After establishment no such message ends the connection (RFC 5461 §4).
+    // An established connection survives each of these messages (RFC 5461 §4).
     let mut living = pair(&Config::default(), Wire::new(10));
     living.run_until(0.1);
     living.ends[0].write(living.now, Write::bytes(5000));

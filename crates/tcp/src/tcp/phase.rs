@@ -16,25 +16,25 @@ pub(super) struct AckNews {
 /// Progress of F-RTO after a timeout (RFC 5682 §3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frto {
-    /// The lowest segment was retransmitted; the first acknowledgement decides the next step.
+    /// After the timeout: the lowest segment was retransmitted, and the first acknowledgement decides the next step.
     First,
-    /// New data is sent in place of further retransmissions; its acknowledgement decides.
+    /// After that: new data is sent in place of retransmissions, and its acknowledgement decides.
     NewData,
-    /// The decision has been made, or was impossible.
+    /// The decision was made, or is impossible.
     Over,
 }
 
-/// Phase of the sender between losses.
+/// Loss recovery phase of the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecoveryPhase {
-    /// Nothing is known to be lost.
+    /// No data is known to be lost.
     Open,
     /// Fast recovery until everything below `until` is acknowledged.
     Recovery { until: u64, rescued: bool },
     /// After a timeout, until everything below `until` is acknowledged.
     Loss { until: u64, frto: Frto },
     /// Segments too long for the path are retransmitted in pieces, until everything below `until` is acknowledged.
-    /// This is no sign of congestion, so the window stays.
+    /// They show no congestion, so the window stays.
     Resegmented { until: u64 },
 }
 
@@ -44,7 +44,7 @@ pub(super) struct Prr {
     delivered: u64,
     out: u64,
     flight_at_start: u64,
-    /// Bytes that may be sent in response to the newest acknowledgement.
+    /// Bytes that may be sent after the newest acknowledgement.
     pub allowance: u64,
 }
 
@@ -53,7 +53,7 @@ impl Prr {
         Self { flight_at_start: flight.max(1), ..Self::default() }
     }
 
-    /// Updates the allowance; `safe` means that the acknowledgement advanced and showed no further loss.
+    /// Updates the allowance after an acknowledgement; `safe` means that it advanced and showed no further loss.
     pub(super) fn on_ack(&mut self, delivered: u64, safe: bool, (pipe, threshold, mss): (u64, u64, u64)) {
         if delivered == 0 {
             return;
@@ -65,11 +65,11 @@ impl Prr {
             let bound = self.delivered.saturating_sub(self.out).max(delivered) + if safe { mss } else { 0 };
             bound.min(threshold - pipe)
         };
-        // The first retransmission of an episode is never held back.
+        // The first retransmission of a recovery is always permitted.
         self.allowance = if self.out == 0 && allowance == 0 { mss } else { allowance };
     }
 
-    /// `len` bytes were sent.
+    /// Subtracts `len` sent bytes from the allowance.
     pub(super) fn sent(&mut self, len: u64) {
         self.out += len;
         self.allowance = self.allowance.saturating_sub(len);
@@ -99,7 +99,7 @@ mod tests {
         // Below ssthresh, PRR may send delivered bytes minus sent bytes (600) plus one segment (RFC 6937).
         prr.on_ack(100, true, (200, 1000, 100));
         assert_eq!(prr.allowance, 700);
-        // But never beyond the threshold.
+        // The allowance ends at the threshold.
         prr.on_ack(100, true, (900, 1000, 100));
         assert_eq!(prr.allowance, 100);
     }

@@ -1,36 +1,36 @@
-//! State of RACK-TLP (RFC 8985): loss detection by time instead of by counting, and probes for the tail.
-//! `time_based.rs` applies it to a connection.
+//! State of RACK-TLP (RFC 8985): loss detection by time instead of by counting, and tail loss probes. `time_based.rs`
+//! applies it to a connection.
 //!
-//! Segments are also queued in the order in which they were last sent. Detection looks only at the head of that queue,
-//! so a segment costs one look-up whether it is lost, delivered or sent again.
+//! A queue contains the segments in the order of their last transmissions. Detection examines only its head, so each
+//! segment costs one look-up, whether it is lost, delivered or sent again.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::rtt::RttEstimator;
 use std::collections::VecDeque;
 
-/// A loss probe that is not answered yet.
+/// An unanswered tail loss probe.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
     pub end: u64,
     pub retransmission: bool,
 }
 
-/// State of RACK and TLP; idle until it is enabled.
+/// State of RACK and TLP, unused until it is enabled.
 #[derive(Debug)]
 pub(super) struct Rack {
     enabled: bool,
-    /// Latest-sent segment known delivered: when it was sent, its end.
+    /// The latest-sent segment that is known to have arrived: time of transmission, and end.
     pub newest: (Time, u64),
     pub rtt: Duration,
-    /// Highest end delivered.
+    /// Highest end of a delivered segment.
     forward: u64,
     pub reordering: bool,
-    /// Reordering window in quarters of the minimum round-trip time.
+    /// Reordering window, in quarters of the minimum round-trip time.
     pub quarters: u64,
-    /// Recoveries left before the window shrinks back.
+    /// Remaining recoveries before the reordering window is reset.
     persist: u32,
     duplicate_until: u64,
-    /// (last transmission, start), oldest first; entries of segments sent again or gone are stale.
+    /// (Last transmission, start), oldest first. Entries of segments that were sent again or acknowledged are stale.
     pub order: VecDeque<(Time, u64)>,
     pub reordering_timer: Option<Time>,
     pub probe_timer: Option<Time>,
@@ -60,8 +60,8 @@ impl Rack {
         self.enabled = enabled;
     }
 
-    /// Segments that were believed lost are in flight: `segments` contains the send time and the position of each,
-    /// oldest first. All were sent before those in the queue, or they would not have been marked lost.
+    /// Queues segments that were marked lost and are in flight after all: send time and position of each, oldest
+    /// first. All were sent before those in the queue, because only older segments are marked lost.
     pub fn restored(&mut self, segments: Vec<(Time, u64)>) {
         if self.enabled {
             segments.into_iter().rev().for_each(|segment| self.order.push_front(segment));
@@ -75,13 +75,13 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 §6.2 steps 1 to 3: a segment is newly known to have arrived.
+    /// Records a segment that is newly known to have arrived (RFC 8985 §6.2 steps 1 to 3).
     pub fn delivered(&mut self, now: Time, (sent, end, again): (Time, u64, bool), rtt: &RttEstimator) {
         if !self.enabled {
             return;
         }
         let sample = now.since(sent);
-        // A retransmission acknowledged too early: the acknowledgement is the original's.
+        // The acknowledgement arrives sooner than a round trip after the retransmission, so the original has arrived.
         if again && sample < rtt.min_rtt() {
             return;
         }
@@ -96,7 +96,7 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 §6.2 step 4, the D-SACK part: widen the window once a round.
+    /// Enlarges the reordering window after a D-SACK, once a round trip (RFC 8985 §6.2 step 4).
     pub fn note_duplicate(&mut self, seen: bool, nxt: u64) {
         if seen && self.enabled && self.forward >= self.duplicate_until {
             self.duplicate_until = nxt;
@@ -105,7 +105,7 @@ impl Rack {
         }
     }
 
-    /// The window shrinks back after 16 recoveries without a duplicate.
+    /// Resets the reordering window after 16 recoveries without a D-SACK.
     pub fn recovery_ended(&mut self) {
         self.persist = self.persist.saturating_sub(1);
         if self.persist == 0 {
@@ -113,7 +113,7 @@ impl Rack {
         }
     }
 
-    /// Everything is about to be retransmitted.
+    /// Clears the queue, because the timeout retransmits everything.
     pub fn timed_out(&mut self) {
         self.order.clear();
         self.probe = None;

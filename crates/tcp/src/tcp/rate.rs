@@ -7,14 +7,14 @@ use anabranch_multipath::shared_bottleneck::{DelaySample, RelativeDelay};
 use anabranch_wire::tcp::Timestamps;
 
 impl Tcb {
-    /// Congestion control has just been informed of the path.
+    /// Starts rate samples and pacing of a path that congestion control already knows.
     pub(super) fn start_rate(&mut self, context: &Context<'_>) {
         self.rate = PathRate::for_path(&*context.congestion, self.path);
         self.board.log_losses(self.rate.is_some());
         self.tells_delays = context.congestion.wants_delay_samples();
     }
 
-    /// The sequence numbers `[start, start + len)` are sent, `again` or for the first time.
+    /// Records that the sequence numbers `[start, start + len)` are sent, `again` or for the first time.
     pub(super) fn rate_sent(&mut self, context: &mut Context<'_>, (start, len): (u64, u32), again: bool) {
         if let Some(rate) = &mut self.rate {
             let range = start..start + u64::from(len);
@@ -24,7 +24,7 @@ impl Tcb {
         }
     }
 
-    /// Reports the segments that have been marked lost since the last call.
+    /// Reports to congestion control the segments that were marked lost since the last call.
     #[inline]
     pub(super) fn tell_losses(&mut self, context: &mut Context<'_>) {
         if let Some(rate) = &mut self.rate {
@@ -34,7 +34,8 @@ impl Tcb {
         }
     }
 
-    /// An acknowledgement has been processed; `limited` means that data up to it used the window fully.
+    /// Reports a rate sample after an acknowledgement; `limited` means that the acknowledged data had filled the
+    /// window.
     pub(super) fn tell_rate(&mut self, context: &mut Context<'_>, limited: bool) {
         self.tell_losses(context);
         if let Some(rate) = &mut self.rate {
@@ -42,12 +43,12 @@ impl Tcb {
         }
     }
 
-    /// Reports a sample of the path's delay to congestion control, after an acknowledgement of new data; the newest
-    /// segment that it acknowledges was sent at `sent`.
+    /// Reports a sample of the path's delay after an acknowledgement of new data; `sent` is the send time of the
+    /// newest acknowledged segment.
     ///
     /// The peer's timestamp shows when the acknowledgement was sent (RFC 7323 §3.2). The echoed timestamp is
-    /// unsuitable: it is the one of the oldest segment not yet acknowledged (§4.3), and would include the time in
-    /// which that segment waited for the newest.
+    /// unsuitable: it belongs to the oldest segment not yet acknowledged (§4.3), and would include the time in which
+    /// that segment waited for the newest.
     pub(super) fn tell_delay(&self, context: &mut Context<'_>, sent: Time, timestamps: Option<Timestamps>) {
         let delay = match timestamps.filter(|_| self.agreed.timestamps) {
             Some(Timestamps { value, .. }) => {
@@ -64,24 +65,24 @@ impl Tcb {
         });
     }
 
-    /// The pacer does not permit a packet now; the pacer records that one waits.
+    /// Returns true if the pacer permits no packet now, and records that one waits.
     pub(super) fn is_paced_out(&mut self, context: &Context<'_>) -> bool {
         self.rate.as_mut().is_some_and(|rate| rate.holds_back(context.now))
     }
 
-    /// Congestion control sets the window by a model of the path, in recovery phases too.
+    /// Returns true if congestion control sets the window from a model of the path, in recovery phases too.
     pub(super) fn uses_path_model(&self) -> bool {
         self.rate.as_ref().is_some_and(|rate| rate.is_modelled())
     }
 
-    /// Congestion control uses rate samples, or paces.
+    /// Returns true if congestion control uses rate samples, or paces.
     pub(crate) fn has_rate(&self) -> bool {
         self.rate.is_some()
     }
 
-    /// Nothing waits to be sent although congestion control permits more: the following rate samples do not show the
-    /// network's rate.
-    pub(crate) fn ran_dry(&mut self, context: &Context<'_>) {
+    /// Records that no data waits although congestion control permits more: the following rate samples show the rate
+    /// of the application.
+    pub(crate) fn set_application_limited(&mut self, context: &Context<'_>) {
         if self.rate.is_none() || self.board.waiting() > 0 {
             return;
         }
@@ -89,11 +90,11 @@ impl Tcb {
         if pipe + u64::from(self.mss) <= self.allowed(context)
             && let Some(rate) = &mut self.rate
         {
-            rate.ran_dry(pipe);
+            rate.set_application_limited(pipe);
         }
     }
 
-    /// A packet of new data could be sent at once, if this block had one.
+    /// Returns true if a packet of new data could be sent now.
     pub(crate) fn could_send(&self, context: &Context<'_>) -> bool {
         self.rate.as_ref().is_some_and(|rate| !rate.is_holding_back(context.now))
             && self.board.pipe() + u64::from(self.mss) <= self.allowed(context)

@@ -25,22 +25,22 @@ pub(crate) struct Receiver {
     /// Highest right edge of the window ever advertised.
     pub edge: u64,
     ahead: RangeSet,
-    /// Offset of the FIN, once seen.
+    /// Offset of the peer's FIN, once it has arrived.
     fin: Option<u64>,
-    /// Blocks reported lately, newest first, by an offset within them (RFC 2018 §4).
+    /// Recently reported blocks, newest first, each as an offset within it (RFC 2018 §4).
     recent: [Option<u64>; SackBlocks::MAX],
-    /// A duplicate to report first (RFC 2883).
+    /// A duplicate to report first (D-SACK, RFC 2883).
     duplicate: Option<(u64, u64)>,
     pending: Pending,
     /// Payload bytes since the last acknowledgement sent.
     unacknowledged: u64,
-    /// Largest payload seen, which is a "full-sized" segment for the delayed acknowledgement.
+    /// Largest payload received, which counts as the "full-sized" segment for delayed acknowledgements.
     full_sized: u32,
-    /// Largest payload of one packet. A larger one has been merged on the way (GRO) and counts as several.
+    /// Largest payload of one packet. A larger segment was merged on the way (GRO), and counts as several.
     largest: u32,
-    /// The payload that arrived last, and where it starts.
+    /// Position and payload of the last segment.
     arrived: (u64, Payload),
-    /// The parts of it that were new and kept, last first.
+    /// New parts of that payload that were kept, the last one first.
     kept: Vec<(u64, u64)>,
 }
 
@@ -63,14 +63,15 @@ impl Receiver {
         }
     }
 
-    /// No packet of the peer carries more than `bytes` of payload; a larger payload counts as several packets.
+    /// Sets the largest payload of one packet of the peer. A larger payload counts as several packets.
     pub fn set_full_size(&mut self, bytes: u32) {
         self.largest = bytes;
     }
 
-    /// Position of a wire sequence number.
+    /// Position of a sequence number.
     pub fn position(&self, seq: Serial) -> u64 {
-        // Position 0 is the first data byte; the SYN stands before it and gets the largest number, which no window holds.
+        // Position 0 is the first data byte. The SYN before it gets the largest number, which is outside every
+        // window.
         let near = self.nxt.wrapping_add(u64::from(self.first.0));
         seq.unwrap_near(near).wrapping_sub(u64::from(self.first.0))
     }
@@ -80,7 +81,7 @@ impl Receiver {
         self.first.add(self.nxt as u32)
     }
 
-    /// Bytes that wait for a gap to close.
+    /// Bytes received behind a gap.
     pub fn out_of_order(&self) -> u64 {
         self.ahead.covered()
     }
@@ -90,12 +91,12 @@ impl Receiver {
         self.ahead.iter()
     }
 
-    /// The in-order part includes the FIN.
+    /// Returns true if all data and the FIN have arrived.
     pub fn finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.nxt > fin)
     }
 
-    /// In-order data bytes, the FIN not counted.
+    /// In-order data bytes without the FIN.
     pub fn data(&self) -> u64 {
         self.nxt - u64::from(self.finished())
     }
@@ -105,14 +106,14 @@ impl Receiver {
         self.ahead.gaps(start.max(self.nxt), end)
     }
 
-    /// The next part of the last segment's payload that was kept, and its offset in the stream.
+    /// The next kept part of the last segment's payload, and its offset in the stream.
     pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
         let (start, end) = self.kept.pop()?;
         let (first, payload) = self.arrived;
         Some((payload.part((start - first) as u32, (end - start) as u32), start))
     }
 
-    /// A segment arrives: discards the list of parts kept of the previous one.
+    /// Discards the kept parts of the previous segment.
     pub fn forget_kept(&mut self) {
         self.kept.clear();
     }
@@ -130,8 +131,8 @@ impl Receiver {
         }
     }
 
-    /// Takes the payload and FIN of an acceptable segment that starts at `start`; `limit` is the right edge beyond
-    /// which nothing is kept. Returns the bytes that were not there before, a FIN counted as one.
+    /// Stores payload and FIN of an acceptable segment that starts at `start`; data beyond the right edge `limit` is
+    /// dropped. Returns the number of new bytes, including one for a FIN.
     pub fn store(
         &mut self,
         now: Time,
@@ -142,7 +143,7 @@ impl Receiver {
         let data_end = start + u64::from(segment.payload.len);
         let fin = segment.flags.contains(anabranch_wire::tcp::Flags::FIN);
         let mut end = data_end.min(limit.max(start));
-        // A FIN takes a sequence number but no room.
+        // A FIN takes a sequence number, but needs no room in the window.
         if fin && end == data_end && self.ends_at(data_end) {
             end += 1;
         }
@@ -150,7 +151,7 @@ impl Receiver {
             end = end.min(fin + 1);
         }
         if end <= start {
-            // None of it can be kept, but RFC 9293 §3.8.6.1 requires an answer.
+            // Nothing was stored, but RFC 9293 §3.8.6.1 requires an answer.
             self.ack_now();
             return 0;
         }
@@ -171,7 +172,7 @@ impl Receiver {
             self.schedule(now, config, gap_filled || self.finished());
         } else {
             new = self.ahead.insert(start, end);
-            // A duplicate's report is followed by the block around it (RFC 2883 §4.2).
+            // The block around a duplicate follows it (RFC 2883 §4.2).
             self.remember(start);
             if new == 0 {
                 self.report_duplicate(start, end);
@@ -181,8 +182,8 @@ impl Receiver {
         new
     }
 
-    /// Whether the peer's stream ends at `at`, the position of a FIN. The first FIN decides, unless it contradicts
-    /// data that has already arrived.
+    /// Processes a FIN at position `at`; returns true if the peer's stream ends there. The first FIN counts, unless
+    /// data beyond it has already arrived.
     fn ends_at(&mut self, at: u64) -> bool {
         let possible = at >= self.nxt && self.ahead.last().is_none_or(|(_, end)| end <= at);
         if self.fin.is_none() && possible {
@@ -207,7 +208,7 @@ impl Receiver {
         self.ack_now();
     }
 
-    /// The block around `offset` becomes the newest.
+    /// Makes the block around `offset` the newest one.
     fn remember(&mut self, offset: u64) {
         let block = self.ahead.range_at(offset);
         let mut keep = [Some(offset), None, None, None];
@@ -221,12 +222,12 @@ impl Receiver {
         self.recent = keep;
     }
 
-    /// There is something to report selectively.
-    pub fn has_news(&self) -> bool {
+    /// Returns true if there is a block or duplicate to report.
+    pub fn has_blocks(&self) -> bool {
         !self.ahead.is_empty() || self.duplicate.is_some()
     }
 
-    /// The SACK blocks to send, at most `room` of them.
+    /// The SACK blocks to send: the newest first, at most `room`.
     pub fn sack_blocks(&mut self, room: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let wire = |offset: u64, first: Serial| first.add(offset as u32);
@@ -245,7 +246,7 @@ impl Receiver {
             }
             if let Some((start, end)) = self.ahead.range_at(offset) {
                 let block = (wire(start, self.first), wire(end, self.first));
-                // Two remembered blocks may have merged since.
+                // Two remembered offsets may lie in one block, after a gap between them was filled.
                 if !blocks.as_slice().contains(&block) {
                     blocks.push(block.0, block.1);
                 }
@@ -254,17 +255,17 @@ impl Receiver {
         blocks
     }
 
-    /// An acknowledgement must go out now.
+    /// Requests an immediate acknowledgement.
     pub fn ack_now(&mut self) {
         self.pending = Pending::Now;
     }
 
-    /// True if an acknowledgement must go out now.
+    /// Returns true if an acknowledgement must be sent now.
     pub fn wants_ack(&self) -> bool {
         self.pending == Pending::Now
     }
 
-    /// When a delayed acknowledgement is due.
+    /// Time at which a delayed acknowledgement is due.
     pub fn deadline(&self) -> Option<Time> {
         match self.pending {
             Pending::Delayed(at) => Some(at),
@@ -272,7 +273,7 @@ impl Receiver {
         }
     }
 
-    /// The delayed acknowledgement is due.
+    /// Requests the acknowledgement if its delay is over.
     pub fn on_timeout(&mut self, now: Time) {
         if let Pending::Delayed(at) = self.pending
             && at <= now
@@ -281,7 +282,7 @@ impl Receiver {
         }
     }
 
-    /// A segment with an acknowledgement was sent, advertising a window up to `edge`.
+    /// Records that an acknowledgement was sent that advertises a window up to `edge`.
     pub fn acknowledged(&mut self, edge: u64) {
         self.pending = Pending::Nothing;
         self.unacknowledged = 0;
@@ -329,7 +330,7 @@ mod tests {
         };
         assert_eq!(kept(2000, 1000, 7), [(Payload::new(7, 1000), 2000)]);
         assert_eq!(kept(1500, 1000, 100), [(Payload::new(100, 500), 1500)]);
-        // [1500, 3000) has arrived: of [0, 4000) the two ends are new.
+        // Data [1500, 3000) has arrived, so both ends of [0, 4000) are new.
         let ends = [(Payload::new(50, 1500), 0), (Payload::new(50 + 3000, 1000), 3000)];
         assert_eq!(kept(0, 4000, 50), ends);
         assert_eq!(kept(0, 4000, 50), []);

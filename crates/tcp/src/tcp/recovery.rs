@@ -1,4 +1,4 @@
-//! Loss detection and recovery: RFC 6675 with SACK, RFC 6582 without, RFC 6298's timeout, RFC 9937's PRR.
+//! Loss detection and recovery: RFC 6675 with SACK, RFC 6582 without it, timeouts by RFC 6298, PRR by RFC 9937.
 
 use super::Recovery;
 use super::phase::{AckNews, Frto, Prr, RecoveryPhase};
@@ -8,12 +8,12 @@ use super::tcb::{Context, Tcb};
 use anabranch_multipath::congestion::{Loss, LossKind, Timeout};
 
 impl Tcb {
-    /// In fast recovery or recovering from a timeout.
+    /// Returns true in fast recovery, and in the recovery after a timeout.
     pub fn is_recovering(&self) -> bool {
         self.phase != RecoveryPhase::Open
     }
 
-    /// How many bytes the pipe may hold now.
+    /// Limit of bytes in flight (`pipe`).
     pub(super) fn allowed(&self, context: &Context<'_>) -> u64 {
         match self.phase {
             // Without SACK each duplicate acknowledgement shows that one segment has left the network (RFC 5681 §3.2 step 4).
@@ -73,7 +73,7 @@ impl Tcb {
             }
             return;
         }
-        // RFC 6582: three duplicates, then one more hole with each partial acknowledgement.
+        // RFC 6582: three duplicates start recovery, and each partial acknowledgement shows one more hole.
         let partial = news.acked > 0 && matches!(self.phase, RecoveryPhase::Recovery { .. });
         if partial || (self.phase == RecoveryPhase::Open && u64::from(self.duplicates) >= DUP_THRESHOLD) {
             self.board.mark_front_lost();
@@ -81,10 +81,11 @@ impl Tcb {
         }
     }
 
-    /// Reduces the window and starts a recovery phase; the acknowledgement that shows the loss acknowledges `acked` bytes.
+    /// Reduces the window and starts fast recovery; the acknowledgement that shows the loss acknowledges `acked`
+    /// bytes.
     pub(super) fn enter_recovery(&mut self, context: &mut Context<'_>, acked: u64) {
         self.counters.recoveries += 1;
-        // Bytes outstanding and not yet known to have arrived, before the loss was marked (RFC 9937 §6.1).
+        // Bytes outstanding and not selectively acknowledged, before the loss is marked (RFC 9937 §6.1).
         let flight = self.nxt - self.una - self.board.sacked_bytes();
         self.phase = RecoveryPhase::Recovery { until: self.nxt, rescued: false };
         self.suspect = self.undoes().then(|| Suspect::new(self.una, self.nxt));
@@ -101,32 +102,32 @@ impl Tcb {
         self.force = true;
     }
 
-    /// Part of the window in use when `una` was the first unacknowledged byte: the bytes in flight, or the whole
-    /// window if something in flight had filled it.
+    /// Part of the window in use while `una` was the first unacknowledged byte: the bytes in flight, or the whole
+    /// window if data in flight has filled it.
     pub(super) fn window_used(&self, context: &Context<'_>, una: u64) -> u64 {
         let in_flight = self.nxt - una;
         if una < self.limited_until { in_flight.max(context.congestion.window(self.path)) } else { in_flight }
     }
 
-    /// Whether reactions to spurious losses are undone, as [`Recovery::Rack`] includes.
+    /// Returns true if reactions to spurious losses are undone, which [`Recovery::Rack`] includes.
     fn undoes(&self) -> bool {
         self.config.recovery == Recovery::Rack
     }
 
-    /// Decides after a timeout whether it may prove spurious. A repeated timeout keeps the record of the first one,
-    /// because only the window before the first one can be restored. A timeout that ends a fast recovery was caused
-    /// by a loss.
+    /// Determines after a timeout whether it may prove spurious. Repeated timeouts keep the record of the first,
+    /// because only the window before the first can be restored. A timeout that ends a fast recovery was caused by a
+    /// loss.
     fn suspect_timeout(&mut self, repeated: bool) -> Frto {
         if !repeated {
             let fresh = self.undoes()
                 && !matches!(self.phase, RecoveryPhase::Recovery { .. } | RecoveryPhase::Loss { .. });
             self.suspect = fresh.then(|| Suspect::new(self.una, self.nxt));
         }
-        // With timestamps the first acknowledgement decides, and retransmissions need not wait.
+        // With timestamps the echo decides, and retransmissions need not wait for F-RTO.
         if self.suspect.is_some() && !self.agreed.timestamps { Frto::First } else { Frto::Over }
     }
 
-    /// The retransmission timer ran out: everything outstanding counts as lost, slow start repairs it.
+    /// Marks everything outstanding as lost after the retransmission timer has expired, and repairs it in slow start.
     pub(super) fn lose_everything(&mut self, context: &mut Context<'_>) {
         self.counters.timeouts += 1;
         let repeated = self.attempts > 1;
@@ -145,8 +146,8 @@ impl Tcb {
         self.tell_losses(context);
         self.force = true;
     }
-    /// Retransmits outstanding data now that the path works again after timeouts, instead of when the timer, which
-    /// has backed off, runs out. This is no timeout: it neither counts as an attempt nor doubles the timer.
+    /// Retransmits outstanding data at once, because the path works again after timeouts. It does not count as a
+    /// timeout, and does not double the timer.
     pub(crate) fn repair_now(&mut self, context: &mut Context<'_>) {
         if self.board.is_empty() || !matches!(self.phase, RecoveryPhase::Loss { .. }) {
             return;

@@ -1,4 +1,4 @@
-//! Spurious losses and timeouts: each sign that detects them, and that a real loss is not taken for spurious.
+//! Spurious losses and timeouts: each signal that reveals them, and real losses that must not be undone.
 
 use super::tests::{CLIENT, SERVER, pair};
 use super::{Config, Connection};
@@ -8,7 +8,7 @@ use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::{Body, Packet};
 
 /// One-way delay in milliseconds.
-const DELAY: u64 = 20;
+const DELAY_MS: u64 = 20;
 
 fn config(timestamps: bool) -> Config {
     Config { timestamps, ..Config::default() }
@@ -16,7 +16,7 @@ fn config(timestamps: bool) -> Config {
 
 /// A connection in the middle of a transfer that fills no queue.
 fn transferring(config: &Config) -> Pair<Connection> {
-    let mut pair = pair(config, Wire { queue: 10_000, ..Wire::new(DELAY) });
+    let mut pair = pair(config, Wire { queue: 10_000, ..Wire::new(DELAY_MS) });
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(1_000_000));
     pair.run_until(0.3);
@@ -27,7 +27,7 @@ fn path(pair: &Pair<Connection>) -> PathReport {
     pair.ends[0].report().paths[0]
 }
 
-/// No packet arrives for `millis`; then all waiting packets do.
+/// Delays all packets for `millis` milliseconds, and then delivers them.
 fn stall(pair: &mut Pair<Connection>, millis: u64) {
     let wire = pair.wires.get_mut(&(CLIENT, SERVER)).expect("the wire");
     wire.free_at = wire.free_at.max(pair.now) + Duration::from_millis(millis);
@@ -40,7 +40,7 @@ fn payload(packet: &Packet) -> u32 {
     }
 }
 
-/// Delays the `number`th packet with data from now on: it arrives behind the next `behind` ones.
+/// Delays the `number`th data packet from now on, so that it arrives behind the next `behind` ones.
 fn delay_one(pair: &mut Pair<Connection>, number: usize, behind: usize) {
     let (mut seen, mut held) = (0, None);
     pair.middlebox = Some(Box::new(move |packets| {
@@ -63,7 +63,7 @@ fn delay_one(pair: &mut Pair<Connection>, number: usize, behind: usize) {
 
 #[test]
 fn timeout_after_a_delay_spike_is_undone() {
-    // With timestamps it is undone at once, without them by F-RTO.
+    // With timestamps the reaction is undone at the first acknowledgement, without them by F-RTO.
     for timestamps in [true, false] {
         let mut pair = transferring(&config(timestamps));
         let before = path(&pair);
@@ -97,7 +97,7 @@ fn timeout_after_an_outage_is_not_undone() {
 
 #[test]
 fn recovery_for_a_late_segment_is_undone() {
-    // With timestamps it is undone when the segment arrives, without them when the receiver reports the
+    // With timestamps the reaction is undone when the segment arrives; without them, when the receiver reports the
     // retransmission as a duplicate.
     for timestamps in [true, false] {
         let mut pair = transferring(&config(timestamps));
@@ -130,7 +130,7 @@ fn recovery_for_a_lost_segment_is_not_undone() {
 
 #[test]
 fn late_segment_undoes_nothing_after_a_real_loss() {
-    // One segment is lost and another is late: the duplicate accounts for one of two retransmissions only.
+    // One segment is lost and another is late: the D-SACK explains one of two retransmissions only.
     let mut pair = transferring(&config(false));
     let mut data = 0;
     delay_one(&mut pair, 8, 15);
@@ -146,8 +146,8 @@ fn late_segment_undoes_nothing_after_a_real_loss() {
 
 #[test]
 fn retransmissions_continue_at_once_without_new_data() {
-    // F-RTO's step 2 finds nothing to send: ten segments, all lost.
-    let mut pair = pair(&config(false), Wire::new(DELAY));
+    // Ten segments are lost, and there is no new data for step 2 of F-RTO.
+    let mut pair = pair(&config(false), Wire::new(DELAY_MS));
     pair.run_until(0.1);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
     pair.ends[0].write(pair.now, Write::bytes(14_000));

@@ -1,15 +1,15 @@
-//! Record of a reaction to a loss while the loss may prove spurious. `undo.rs` acts on it.
+//! Record of a reaction to a loss that may prove spurious. `undo.rs` acts on it.
 
 use anabranch_wire::seq::Serial;
 
-/// Whether the timestamp of an acknowledgement can decide.
+/// State of Eifel detection: whether the echoed timestamp of an acknowledgement can decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Eifel {
-    /// Nothing was retransmitted yet.
+    /// Nothing has been retransmitted yet.
     Waiting,
     /// The lowest outstanding segment was retransmitted with this timestamp.
     Sent(u32),
-    /// No further decision: one was made already, or another segment than the lowest was retransmitted first.
+    /// Eifel detection is over: it has decided, or another segment than the lowest was retransmitted first.
     Over,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Suspect {
     /// Next position to be sent at the reaction.
     until: u64,
     eifel: Eifel,
-    /// Bytes retransmitted that the receiver has not reported as duplicates; `None` before the first retransmission.
+    /// Retransmitted bytes that the receiver has not reported as duplicates; `None` before the first retransmission.
     unexplained: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Suspect {
         Self { from, until, eifel: Eifel::Waiting, unexplained: None }
     }
 
-    /// The segment at `start` with `len` sequence numbers was retransmitted with timestamp `stamp`.
+    /// Records that the segment at `start` with `len` sequence numbers was retransmitted with timestamp `stamp`.
     pub(super) fn retransmitted(&mut self, start: u64, len: u32, stamp: u32) {
         if self.eifel == Eifel::Waiting {
             self.eifel = if start == self.from { Eifel::Sent(stamp) } else { Eifel::Over };
@@ -38,8 +38,8 @@ impl Suspect {
         *self.unexplained.get_or_insert(0) += u64::from(len);
     }
 
-    /// The lowest segment has arrived, and its acknowledgement echoes `echo`: was it the one sent before the retransmission?
-    pub(super) fn told_by(&mut self, echo: u32) -> bool {
+    /// Returns true if `echo`, in the acknowledgement of the lowest segment, is from before the retransmission.
+    pub(super) fn is_decided_by(&mut self, echo: u32) -> bool {
         let before = matches!(self.eifel, Eifel::Sent(stamp) if Serial(echo).before(Serial(stamp)));
         if self.eifel != Eifel::Waiting {
             self.eifel = Eifel::Over;
@@ -47,7 +47,7 @@ impl Suspect {
         before
     }
 
-    /// The receiver reports `[start, end)` as a duplicate.
+    /// Subtracts `[start, end)`, which the receiver has reported as a duplicate.
     pub(super) fn duplicated(&mut self, (start, end): (u64, u64)) {
         if let Some(bytes) = &mut self.unexplained
             && self.from <= start
@@ -57,7 +57,7 @@ impl Suspect {
         }
     }
 
-    /// Everything outstanding at the reaction has arrived, and every retransmitted byte of it has arrived twice.
+    /// Returns true if everything outstanding at the reaction has arrived, and every retransmitted byte of it twice.
     pub(super) fn is_explained(&self, una: u64) -> bool {
         una >= self.until && self.unexplained == Some(0)
     }

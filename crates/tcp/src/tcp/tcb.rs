@@ -1,10 +1,8 @@
 //! The transmission control block: state and timers of one TCP connection or Multipath TCP subflow.
 //!
-//! It owns sequence numbers, the scoreboard, reassembly and timers, and nothing above them. Each call passes the data
-//! to send, the window to advertise and the congestion control that decides (see [`Context`]). A TCP connection and
-//! an MPTCP connection are two owners of the same block.
-//!
-//! Input is in `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
+//! It owns sequence numbers, the scoreboard, reassembly and timers. Its owner, a TCP or an MPTCP connection, passes
+//! the data to send, the window to advertise and the congestion control with each call (see [`Context`]). Input is in
+//! `input.rs`, output in `output.rs`, loss detection in `recovery.rs` and `rack.rs`.
 
 use super::autotuning::EchoAge;
 use super::deadlines::{Life, Timers};
@@ -48,7 +46,7 @@ pub enum State {
     Closing,
     /// The other side closed, then this one; its FIN is not acknowledged.
     LastAck,
-    /// Waiting for stray segments to expire.
+    /// Waiting until old segments have left the network.
     TimeWait,
     /// Closed, with the reason.
     Closed(Reason),
@@ -57,7 +55,7 @@ pub enum State {
 /// Values that the owner of a block passes with each call.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// Now.
+    /// The current time.
     pub now: Time,
     /// The connection's congestion control.
     pub congestion: &'a mut dyn CongestionControl,
@@ -103,9 +101,9 @@ pub(super) enum Fin {
 /// State of ECN, as sender and as receiver (RFC 3168).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
-    /// Receiver: echo until the sender has answered with CWR.
+    /// Receiver: ECE is set until the sender answers with CWR.
     pub echo: bool,
-    /// Sender: announce the reduced window to the receiver (CWR).
+    /// Sender: the next segment announces the reduced window (CWR).
     pub reduced: bool,
     /// Sender: no further reduction before this offset is acknowledged.
     pub reduced_until: u64,
@@ -114,25 +112,25 @@ pub(super) struct EcnState {
 /// State of the timestamps (RFC 7323 §4 and §5).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Clock {
-    /// Added to the clock to hide the uptime.
+    /// Offset added to the clock, which hides the uptime.
     pub offset: u32,
-    /// The value to echo, and the time when it arrived.
+    /// The peer's timestamp to echo, and its time of arrival.
     pub recent: u32,
     pub recent_at: Time,
-    /// Position that the last acknowledgement sent had reached.
+    /// Position of the last acknowledgement sent.
     pub last_ack: u64,
-    /// Age of the timestamps that arriving data echoes.
+    /// Measures the age of the timestamps that data echoes.
     pub age: EchoAge,
 }
 
-/// The other side's window.
+/// The receive window that the peer advertises.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PeerWindow {
     /// Bytes from the lowest unacknowledged one.
     pub bytes: u64,
-    /// Largest one advertised, for sender-side silly window avoidance (RFC 9293 §3.8.6.2.1).
+    /// Largest window advertised, for sender-side silly window avoidance (RFC 9293 §3.8.6.2.1).
     pub max: u64,
-    /// Position and acknowledgement of the segment that set it (SND.WL1, SND.WL2).
+    /// Position and acknowledgement of the segment that set the window (SND.WL1, SND.WL2).
     pub set_by: (u64, u64),
 }
 
@@ -149,9 +147,9 @@ pub struct Tcb {
     pub(super) interface_mtu: u32,
     pub(super) state: State,
     pub(super) agreed: Agreed,
-    /// The window is the connection's, not this block's: no flow control here (RFC 8684 §3.3.5).
+    /// True for a subflow: the window is the connection's, and the block does no flow control (RFC 8684 §3.3.5).
     pub(super) shared_window: bool,
-    /// Option bytes that the owner adds to segments with data, and to those without.
+    /// Option bytes that the owner adds: to segments with data, and to those without.
     pub(super) reserved: (u32, u32),
     /// Largest payload of a segment.
     pub(super) mss: u32,
@@ -172,17 +170,17 @@ pub struct Tcb {
     pub(super) rack: Rack,
     /// The last reaction to a loss or timeout, while it may prove spurious.
     pub(super) suspect: Option<Suspect>,
-    /// For a control that wants rate samples or paces.
+    /// Rate samples and pacing, if congestion control uses them.
     pub(super) rate: Option<Box<PathRate>>,
-    /// Congestion control uses samples of delay.
+    /// True if congestion control uses samples of delay.
     pub(super) tells_delays: bool,
-    /// Duplicate acknowledgements in a row.
+    /// Consecutive duplicate acknowledgements.
     pub(super) duplicates: u32,
-    /// Data below was sent while the congestion window was fully used.
+    /// Data below this position was sent while the congestion window was full.
     pub(super) limited_until: u64,
     pub(super) last_sent: Time,
     pub(super) rtt: RttEstimator,
-    /// Timeouts in a row without an acknowledgement.
+    /// Consecutive timeouts without an acknowledgement.
     pub(super) attempts: u32,
     /// An ICMP message reported the peer as unreachable, and the peer has sent nothing since.
     pub(super) unreachable: bool,
@@ -193,20 +191,21 @@ pub struct Tcb {
     pub(super) receiver: Receiver,
     /// A SYN or SYN/ACK is due.
     pub(super) syn_due: bool,
-    /// When the SYN was sent, until it was retransmitted.
+    /// Send time of the SYN; `None` once it was retransmitted.
     pub(super) syn_sent_at: Option<Time>,
     /// SYNs sent.
     pub(super) syns: u32,
-    /// SYNs after the second follow at this interval instead of backing off.
+    /// Fixed interval between SYNs after the second, instead of exponential backoff.
     pub(super) syn_interval: Option<Duration>,
     /// A window probe is due.
     pub(super) probe_due: bool,
-    /// One segment may be sent regardless of the window: the fast retransmission, or a forced small segment.
+    /// True if one segment may be retransmitted regardless of the congestion window: at the start of a recovery,
+    /// after a partial acknowledgement, or after a timeout.
     pub(super) force: bool,
-    /// An RST to send: its sequence number and, if there is one, acknowledgement.
+    /// RST to send: sequence number and, with ACK, acknowledgement number.
     pub(super) reset: Option<(Serial, Option<Serial>)>,
     pub(super) counters: Counters,
-    /// Payload bytes received that were new.
+    /// New payload bytes received.
     pub(super) new: u64,
     /// Times by cause.
     pub(crate) limiting: Limiting,
@@ -267,7 +266,7 @@ impl Tcb {
         }
     }
 
-    /// The connecting side. It needs its [`begin`](Self::begin) before anything else.
+    /// Creates a block of the connecting side. [`begin`](Self::begin) must follow before anything else.
     pub fn client(config: Config, route: Route) -> Self {
         let mut block = Self::new(config, route);
         block.state = State::SynSent;
@@ -275,7 +274,8 @@ impl Tcb {
         block
     }
 
-    /// The listening side; the first SYN determines the peer. It needs its [`begin`](Self::begin) before that.
+    /// Creates a block of the listening side, whose first SYN determines the peer. [`begin`](Self::begin) must
+    /// precede it.
     pub fn server(config: Config, (local, mtu): (SocketAddr, u32), path: PathId) -> Self {
         let remote = SocketAddr::new(local.ip(), 0);
         Self::new(config, Route { local, remote, path, mtu })
@@ -287,17 +287,17 @@ impl Tcb {
         self.clock.offset = numbers.timestamps;
     }
 
-    /// Makes this a subflow: the receive window belongs to the connection.
+    /// Makes this block a subflow, whose receive window belongs to the connection.
     pub fn share_window(&mut self) {
         self.shared_window = true;
     }
 
-    /// Undoes [`share_window`](Self::share_window): the connection fell back to plain TCP on this block.
+    /// Undoes [`share_window`](Self::share_window) when the connection falls back to plain TCP on this block.
     pub fn own_window(&mut self) {
         self.shared_window = false;
     }
 
-    /// Reserves room for the owner's option bytes: in segments with payload, and in those without.
+    /// Reserves space for the owner's option bytes: in segments with payload, and in those without.
     pub fn reserve_options(&mut self, congestion: &mut dyn CongestionControl, reserved: (u32, u32)) {
         self.reserved = reserved;
         self.update_mss();
@@ -317,7 +317,7 @@ impl Tcb {
         self.mss = space.saturating_sub(options).max(1);
     }
 
-    /// Description of this path for congestion control.
+    /// Parameters of this path for congestion control.
     pub(super) fn path_setup(&self) -> PathSetup {
         let mss = u64::from(self.mss);
         // RFC 5681 §3.1: after a lost SYN the initial window is one segment.
@@ -333,7 +333,7 @@ impl Tcb {
         }
     }
 
-    /// Which state the connection is in.
+    /// State of the connection.
     pub fn state(&self) -> State {
         self.state
     }
@@ -353,18 +353,18 @@ impl Tcb {
         self.remote
     }
 
-    /// Data may be sent and received (it may have been closed by the peer, not by this side).
+    /// Returns true if this end may send and receive data. The peer may have closed.
     pub fn is_open(&self) -> bool {
         matches!(self.state, State::Established | State::CloseWait)
     }
 
-    /// The handshake is complete and the connection is not over.
+    /// Returns true between the end of the handshake and the end of the connection.
     #[inline]
     pub fn is_synchronised(&self) -> bool {
         !matches!(self.state, State::Listen | State::SynSent | State::SynReceived | State::Closed(_))
     }
 
-    /// The block is closed or in TIME-WAIT.
+    /// Returns true if the block is closed or in TIME-WAIT.
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Closed(_) | State::TimeWait)
     }
@@ -389,12 +389,12 @@ impl Tcb {
         self.receiver.data()
     }
 
-    /// The peer's FIN arrived and so did everything before it.
+    /// Returns true if the peer's FIN and all data before it have arrived.
     pub fn peer_finished(&self) -> bool {
         self.receiver.finished()
     }
 
-    /// This side ends its stream, and at which position, if the FIN was sent.
+    /// `Some` if this end ends its stream; contains the position of the FIN once it was sent.
     pub fn finishes(&self) -> Option<Option<u64>> {
         match self.fin {
             Fin::NotYet => None,
@@ -413,12 +413,12 @@ impl Tcb {
         &self.rtt
     }
 
-    /// The round-trip time that a receiver of data knows: from timestamps, otherwise from its own segments.
+    /// The round-trip time for a receiver of data: from timestamps, otherwise from its own segments.
     pub(super) fn receive_rtt(&self) -> Option<Duration> {
         self.clock.age.smoothed().or(self.rtt.srtt())
     }
 
-    /// Timeouts in a row without an acknowledgement.
+    /// Consecutive timeouts without an acknowledgement.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
@@ -453,7 +453,7 @@ impl Tcb {
         &self.counters
     }
 
-    /// Counters for events that only the owner of the block knows.
+    /// Counters, for events that only the owner of the block observes.
     pub fn counters_mut(&mut self) -> &mut Counters {
         &mut self.counters
     }
@@ -462,7 +462,7 @@ impl Tcb {
     pub fn close(&mut self) {
         match self.state {
             State::Listen | State::SynSent => self.state = State::Closed(Reason::Closed),
-            // The handshake is completed first; then the state is updated.
+            // The FIN waits until the handshake is complete.
             State::SynReceived => self.fin = Fin::Wanted,
             State::Established => {
                 self.fin = Fin::Wanted;
@@ -507,8 +507,8 @@ impl Tcb {
         u64::from(window) << self.agreed.receive_shift
     }
 
-    /// Ends the block on this side without sending a segment, but keeps its state: a later [`abort`](Self::abort) can
-    /// still send an RST to the peer.
+    /// Ends the block without sending a segment, but keeps its state: a later [`abort`](Self::abort) can still send
+    /// an RST.
     pub fn suspend(&mut self) {
         self.end(Reason::Aborted);
     }
@@ -518,40 +518,40 @@ impl Tcb {
         self.receiver.position(seq)
     }
 
-    /// The next part of the last segment's payload that was kept, and its position in the peer's byte stream.
+    /// The next kept part of the last segment's payload, and its position in the peer's byte stream.
     pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
         self.receiver.poll_kept()
     }
 
-    /// The parts of the positions `[start, end)` of the peer's byte stream that have not arrived yet, ascending.
+    /// The parts of `[start, end)` in the peer's byte stream that have not arrived, ascending.
     pub(crate) fn missing(&self, start: u64, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.receiver.missing(start, end)
     }
 
-    /// The peer assumes a small window, and `receive_window` is worth an update (RFC 9293 §3.8.6.2.2).
+    /// Returns true if the peer assumes a small window, and `receive_window` is worth an update (RFC 9293
+    /// §3.8.6.2.2).
     pub fn window_would_open(&self, receive_window: u64) -> bool {
         let standing = self.receiver.edge.saturating_sub(self.receiver.nxt);
         let worth = (2 * u64::from(self.peer_mss)).min(self.config.receive_buffer / 2).max(1);
         standing < self.config.receive_buffer / 2 && receive_window >= standing + worth
     }
 
-    /// An acknowledgement must be sent now.
+    /// Returns true if an acknowledgement must be sent now.
     pub(crate) fn wants_ack(&self) -> bool {
         self.receiver.wants_ack()
     }
 
-    /// An acknowledgement must be sent although nothing arrived, e.g. because the window opened.
+    /// Requests an acknowledgement without a received segment, for example because the window opened.
     pub fn ack_now(&mut self) {
         self.receiver.ack_now();
     }
 
-    /// A segment without data that the peer must answer, for an owner whose shared window is closed.
+    /// Requests a segment without data that the peer must answer, for an owner whose shared window is closed.
     pub fn probe(&mut self) {
         self.probe_due = true;
     }
 
-    /// State of an ended connection that its host keeps while segments of it may be in flight (TIME-WAIT), with its
-    /// addresses and ports.
+    /// TIME-WAIT state and endpoints of an ended connection, for its host to keep while segments may be in flight.
     pub fn remains(&self) -> Option<(Tuple, TimeWaitState)> {
         let timestamps = self.agreed.timestamps.then_some((self.clock.recent, self.clock.offset));
         let next_sequence = self.first.add(self.nxt as u32);
@@ -566,7 +566,7 @@ impl Tcb {
         Gauge { cwnd, outstanding: self.board.pipe(), srtt: self.rtt.srtt() }
     }
 
-    /// Reports `new` bytes that arrived between this block's endpoints.
+    /// Report of `new` bytes that arrived between this block's endpoints.
     pub const fn arrival(&self, new: u64) -> Arrival {
         Arrival { local: self.local, remote: self.remote, new }
     }

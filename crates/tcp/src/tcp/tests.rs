@@ -86,9 +86,9 @@ fn slow_start_grows_window_from_ten_segments() {
     let data = |p: &Packet| (tcp(p).payload.len > 0).then_some(tcp(p).payload.len);
     assert_eq!(pair.sent(0, data).len(), 10);
     pair.run_until(0.2001);
-    // The first segment is acknowledged at once, because the window grows beyond the limit of a SYN. The next eight
-    // are acknowledged in pairs. Each acknowledged segment opens the window by one more (RFC 3465). The last one
-    // waits for its delayed acknowledgement.
+    // The first segment is acknowledged at once, because the window is larger than the 64 KiB that the SYN/ACK could
+    // advertise. The next eight are acknowledged in pairs. Each acknowledged segment opens the window by one more
+    // (RFC 3465). The last one waits for its delayed acknowledgement.
     assert_eq!(pair.sent(0, data).len(), 10 + 9 + 9);
 }
 
@@ -113,8 +113,8 @@ fn every_recovery_repairs_a_loss_without_timeout() {
 
 #[test]
 fn threshold_ignores_the_unused_part_of_the_window() {
-    // A megabyte opens the window. Then the client writes eight segments every 100 ms, and one segment of one flight
-    // is lost.
+    // A transfer of a megabyte opens the window. Then the client writes eight segments every 100 ms, and one segment
+    // of one flight is lost.
     for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
         let mut pair = pair(&all(recovery), Wire { queue: 10_000, ..Wire::new(20) });
         pair.run_until(0.1);
@@ -133,7 +133,7 @@ fn threshold_ignores_the_unused_part_of_the_window() {
         }
         let after = pair.ends[0].report().paths[0];
         assert_eq!((after.counters.timeouts, after.counters.recoveries), (0, 1), "{recovery:?} {after:?}");
-        // Half of the bytes in flight of the eight segments, two of which at most are acknowledged by then.
+        // Half of the bytes in flight: eight segments, of which at most two are acknowledged by then.
         let packets = after.ssthresh / u64::from(before.mss);
         assert!((3..=4).contains(&packets), "{recovery:?} {after:?}");
     }
@@ -173,7 +173,7 @@ fn lost_tail_costs_sack_a_timeout_and_rack_a_probe() {
 }
 
 #[test]
-fn the_timer_backs_off_and_gives_up() {
+fn retransmission_timer_doubles_and_ends_connection() {
     let config = Config { retries: 3, ..all(Recovery::Sack) };
     let mut pair = pair(&config, Wire::new(10));
     pair.run_until(0.1);
@@ -184,7 +184,7 @@ fn the_timer_backs_off_and_gives_up() {
         .filter(|(_, from, p)| *from == 0 && tcp(p).payload.len > 0)
         .map(|(at, _, _)| at.as_nanos() / 1_000_000)
         .collect();
-    // RTO 222.4 ms (the minimum above the round trip of the handshake), then doubled.
+    // The RTO is 222.4 ms (the minimum above the round trip of the handshake), then doubled.
     assert_eq!(times, [100, 322, 767, 1656]);
     assert_eq!(pair.ends[0].block().state(), State::Closed(Reason::TimedOut));
 }
@@ -204,7 +204,7 @@ fn lost_syn_sets_initial_timer_to_three_seconds() {
 
 #[test]
 fn slightly_longer_round_trip_causes_no_timeout() {
-    // A steady round trip of 640 ms; then 20 ms more.
+    // A steady round trip of 640 ms grows by 20 ms.
     let config = Config { receive_buffer: 40_000, send_buffer: 8_000_000, ..Config::default() };
     let mut pair = pair(&config, Wire::new(320));
     pair.run_until(1.0);
@@ -244,7 +244,7 @@ fn blocked(pair: &Pair<Connection>) -> [u64; 2] {
 }
 
 #[test]
-fn saturated_connection_waits_and_idle_one_does_not() {
+fn only_saturated_connection_is_counted_as_blocked() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     pair.run_until(1.0);
     pair.ends[0].write(pair.now, Write::bytes(2_000_000));
@@ -252,7 +252,7 @@ fn saturated_connection_waits_and_idle_one_does_not() {
     let [congestion, receive] = blocked(&pair);
     assert!((950..=1000).contains(&congestion) && receive < 50, "{congestion} ms, {receive} ms");
 
-    // 20 kB/s are far less than the initial window permits per round trip.
+    // 20 kB/s are far less than the initial window permits.
     assert!(pair.run_while(20.0, |p| p.sinks[1].delivered < 2_000_000));
     let before = blocked(&pair);
     for _ in 0..100 {
@@ -288,8 +288,8 @@ fn ends_with_full_windows_accept_acknowledgements() {
     let config = Config { receive_buffer: 3000, ..all(Recovery::Sack) };
     let mut pair = pair(&config, Wire::new(10));
     pair.run_until(0.1);
-    // The first segment of each end arrives, too small to move the window. The data that fills the window is lost,
-    // and so is every acknowledgement.
+    // The first segment of each end arrives, too small to move the window. The data that fills the window, and every
+    // acknowledgement, is lost.
     let first = |_, packet: &Packet| {
         let segment = tcp(packet);
         let offset = segment.payload.offset;
@@ -335,7 +335,7 @@ fn an_abort_resets_the_peer() {
 fn side_without_state_resets_half_open_connection() {
     let mut pair = pair(&Config::default(), Wire::new(10));
     pair.run_until(0.1);
-    // The server restarts: a new listener has no state of the connection.
+    // The server restarts: a new listener without state of the connection.
     pair.ends[1] = Connection::listening(Config::default(), &listening(1500), Secrets::new([9; 32]));
     pair.ends[1].connect(pair.now);
     pair.ends[0].write(pair.now, Write::bytes(1000));
@@ -393,9 +393,9 @@ fn nagle_sends_new_data_once_a_segment_is_full() {
     };
     assert_eq!((lengths(100), lengths(100)), (vec![100], vec![]), "Nagle");
     assert_eq!(lengths(1400), [1448], "it is a full segment now");
-    // The window of ten segments fills, and data behind it waits.
+    // The window of ten segments fills, and data waits behind it.
     assert_eq!((lengths(20_000).len(), lengths(20_000).len()), (8, 0));
-    // The segments polled above are lost, because they were not passed to the network.
+    // The test does not pass on the segments polled above, so they are lost.
     pair.run_until(20.0);
     assert_eq!(pair.sinks[1].delivered, 100 + 100 + 1400 + 20_000 + 20_000);
 }

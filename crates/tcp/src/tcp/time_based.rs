@@ -7,8 +7,8 @@ use super::tcb::{Context, Tcb};
 use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::{Loss, LossKind};
 
-/// Added to the probe timeout when only one segment is outstanding, whose acknowledgement may be delayed (RFC 8985
-/// §7.2).
+/// Added to the probe timeout while only one segment is outstanding, because its acknowledgement may be delayed (RFC
+/// 8985 §7.2).
 const WORST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 impl Tcb {
@@ -21,7 +21,7 @@ impl Tcb {
         window.min(self.rtt.srtt().unwrap_or(Duration::ZERO))
     }
 
-    /// RFC 8985 §6.2 step 5: segments sent long enough before the newest delivered one are lost.
+    /// Marks segments as lost that were sent long enough before the newest delivered one (RFC 8985 §6.2 step 5).
     pub(super) fn mark_losses_by_time(&mut self, context: &mut Context<'_>) {
         self.rack.reordering_timer = None;
         let window = self.reordering_window();
@@ -43,7 +43,7 @@ impl Tcb {
         }
     }
 
-    /// The reordering or probe timer ran out.
+    /// Handles the reordering timer or the probe timer.
     pub(super) fn on_rack_timeout(&mut self, context: &mut Context<'_>) {
         if self.rack.reordering_timer.is_some_and(|at| at <= context.now) {
             self.mark_losses_by_time(context);
@@ -61,7 +61,7 @@ impl Tcb {
         }
     }
 
-    /// RFC 8985 §7.2: when to probe the tail.
+    /// Sets the timer of a tail loss probe (RFC 8985 §7.2).
     pub(super) fn schedule_tail_probe(&mut self, context: &Context<'_>) {
         self.rack.probe_timer = None;
         if self.config.recovery != Recovery::Rack
@@ -78,7 +78,7 @@ impl Tcb {
         if self.board.pipe() <= u64::from(self.mss) {
             timeout += WORST_ACK_DELAY;
         }
-        // A probe takes the place of the first timeout.
+        // A probe replaces the first timeout.
         self.rack.probe_timer = self.timers.retransmit.map(|rto| rto.min(context.now + timeout));
     }
 
@@ -87,7 +87,7 @@ impl Tcb {
         self.probe_due && self.rack.probe.is_some() && !self.board.is_empty()
     }
 
-    /// The probe was sent: as new data, or as a retransmission of the last segment.
+    /// Records that the probe was sent: as new data, or as a retransmission of the last segment.
     pub(super) fn tail_probe_sent(&mut self, retransmission: bool) {
         self.probe_due = false;
         self.force = false;
@@ -95,11 +95,11 @@ impl Tcb {
         self.rack.probe = Some(Probe { end: self.nxt, retransmission });
     }
 
-    /// RFC 8985 §7.4: does an acknowledgement show that the probe repaired a loss?
+    /// Determines whether an acknowledgement shows that the probe repaired a loss (RFC 8985 §7.4).
     pub(super) fn end_tail_probe(&mut self, context: &mut Context<'_>, news: &AckNews) {
         let Some(probe) = self.rack.probe else { return };
-        // An acknowledgement of the probed data alone may be a late one of the original: then a duplicate will be
-        // reported, or more data acknowledged.
+        // An acknowledgement of only the probed data may be a late one of the original. Then a D-SACK or an
+        // acknowledgement of more data follows.
         let duplicated = news.duplicate.is_some();
         let undecided = probe.retransmission && self.una == probe.end && !duplicated;
         if self.una < probe.end || undecided {

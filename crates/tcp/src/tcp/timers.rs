@@ -1,9 +1,8 @@
-//! Actions of a block when a deadline passes: retransmission (RFC 6298), the probing of a closed window (RFC 9293
+//! Actions of a block when a deadline passes: retransmission (RFC 6298), probes of a closed window (RFC 9293
 //! §3.8.6.1), keep-alives (§3.8.4), the user timeout (§3.8.3, RFC 5482) and TIME-WAIT.
 //!
-//! A peer that answers is alive, whatever its answer contains: a window that it keeps closed, or closed over data
-//! already sent, ends no connection (§3.8.6.1). A peer behind a closed window that has been silent for too long is
-//! given up like any other.
+//! A peer that answers is alive, and a window that it keeps closed ends no connection (§3.8.6.1), even if it closes
+//! over data already sent. A silent peer ends the connection, with a closed window or without.
 
 use super::deadlines::{Life, Timers};
 use super::tcb::{Context, State, Tcb};
@@ -11,13 +10,13 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::Reason;
 
 /// Twice the maximum segment lifetime (RFC 9293 §3.4.2 has 4 minutes; Linux waits one).
-const TIME_WAIT: Duration = Duration::from_secs(60);
+const TIME_WAIT_DURATION: Duration = Duration::from_secs(60);
 
-/// Keep-alives without an answer after which the peer is gone (Linux's `tcp_keepalive_probes`).
-const KEEPALIVES: u32 = 9;
+/// Unanswered keep-alives after which the peer counts as dead (Linux's `tcp_keepalive_probes`).
+const MAX_KEEPALIVES: u32 = 9;
 
 impl Tcb {
-    /// When [`on_timeout`](Self::on_timeout) is due.
+    /// Time of the next deadline.
     pub fn next_timeout(&self) -> Option<Time> {
         let mut next = Time::MAX;
         let mut consider = |at: Option<Time>| {
@@ -40,23 +39,24 @@ impl Tcb {
         (next < Time::MAX).then_some(next)
     }
 
-    /// The SYN has gone unanswered for its whole timeout.
+    /// Returns true if the timeout of the SYN is over.
     pub fn syn_is_unanswered(&self, now: Time) -> bool {
         self.state == State::SynSent && self.timers.retransmit.is_some_and(|at| at <= now)
     }
 
-    /// The SYN has not reached the peer, as a router reported.
+    /// Returns true if a router has reported that the SYN did not reach the peer.
     pub fn syn_is_unreachable(&self) -> bool {
         self.state == State::SynSent && self.unreachable
     }
 
-    /// Repeats the SYN at this interval, the first time as usual, until an answer comes or the retries are used up.
+    /// Sets a fixed interval between SYNs, after a first repetition at the usual timeout, until an answer arrives or
+    /// the retries are used up.
     pub fn repeat_syn_every(&mut self, interval: Duration) {
         self.syn_interval = Some(interval);
     }
 
-    /// The interface has come up: an unanswered SYN is sent again at once. The earlier ones never left the host, so
-    /// they do not count as attempts.
+    /// Sends an unanswered SYN again at once, because the interface has come up. The earlier SYNs never left the
+    /// host, so they do not count as attempts.
     pub fn restart_syn(&mut self) {
         if self.state == State::SynSent {
             (self.attempts, self.syns) = (0, 0);
@@ -71,7 +71,7 @@ impl Tcb {
         self.syn_interval.filter(|_| self.syns > 1).unwrap_or_else(|| self.rtt.rto())
     }
 
-    /// Handles deadlines that have passed; spurious calls do no harm.
+    /// Handles deadlines that have passed; may be called without one.
     pub fn on_timeout(&mut self, context: &mut Context<'_>) {
         let now = context.now;
         let due = |timer: Option<Time>| timer.is_some_and(|at| at <= now);
@@ -80,7 +80,7 @@ impl Tcb {
             self.end(Reason::Closed);
         }
         if due(self.timers.user) {
-            self.end(self.silence());
+            self.end(self.reason_of_silence());
         }
         if let Some(rate) = &mut self.rate {
             rate.on_timeout(now);
@@ -104,7 +104,7 @@ impl Tcb {
         }
     }
 
-    /// The peer keeps its window closed, and has been heard of lately.
+    /// Returns true if the peer keeps its window closed, and has sent a segment recently.
     fn is_shut_out(&self, now: Time) -> bool {
         self.is_synchronised() && self.peer.bytes == 0 && now.since(self.life.heard) <= self.config.rto.max
     }
@@ -117,10 +117,10 @@ impl Tcb {
         match self.state {
             State::SynSent | State::SynReceived => {
                 if self.attempts > self.config.syn_retries {
-                    self.end(self.silence());
+                    self.end(self.reason_of_silence());
                     return;
                 }
-                // SYNs at a fixed interval test whether the path has come up, so a timeout is no sign of congestion.
+                // SYNs at a fixed interval test whether the path has come up, so their timeouts show no congestion.
                 if self.syn_interval.is_none() || self.attempts == 1 {
                     self.rtt.back_off();
                     self.counters.timeouts += 1;
@@ -128,7 +128,7 @@ impl Tcb {
                 self.syn_due = true;
                 self.syn_sent_at = None;
             }
-            _ if self.attempts > self.config.retries => self.end(self.silence()),
+            _ if self.attempts > self.config.retries => self.end(self.reason_of_silence()),
             _ if !self.board.is_empty() => self.lose_everything(context),
             _ => {}
         }
@@ -137,7 +137,7 @@ impl Tcb {
     fn on_persist_timeout(&mut self, now: Time) {
         self.life.probes += 1;
         if self.life.probes > self.config.retries {
-            self.end(self.silence());
+            self.end(self.reason_of_silence());
             return;
         }
         self.rtt.back_off();
@@ -155,8 +155,8 @@ impl Tcb {
             return;
         }
         if self.board.is_empty() {
-            if self.life.keepalives >= KEEPALIVES {
-                self.end(self.silence());
+            if self.life.keepalives >= MAX_KEEPALIVES {
+                self.end(self.reason_of_silence());
                 return;
             }
             self.life.keepalives += 1;
@@ -165,26 +165,26 @@ impl Tcb {
         self.timers.keepalive = Some(now + interval);
     }
 
-    /// An acceptable segment arrived: the peer is alive.
-    pub(super) fn hear(&mut self, now: Time) {
+    /// Records an acceptable segment, which shows that the peer is alive.
+    pub(super) fn note_alive(&mut self, now: Time) {
         self.life = Life { heard: now, ..Life::default() };
     }
 
-    /// The peer owes an acknowledgement from now on, if it did not before.
+    /// Starts the user timeout when the peer owes an acknowledgement, if it is not running.
     pub(super) fn start_user_timer(&mut self, now: Time) {
         if self.timers.user.is_none() {
             self.restart_user_timer(now);
         }
     }
 
-    /// The peer has acknowledged data, or announced that its window is closed; it owes no more for now.
+    /// Restarts the user timeout, because the peer has acknowledged data or announced a closed window.
     pub(super) fn restart_user_timer(&mut self, now: Time) {
         self.timers.user = self.config.user_timeout.map(|timeout| now + timeout);
     }
 
     pub(super) fn enter_time_wait(&mut self, now: Time) {
         self.state = State::TimeWait;
-        self.timers = Timers { time_wait: Some(now + TIME_WAIT), ..Timers::default() };
+        self.timers = Timers { time_wait: Some(now + TIME_WAIT_DURATION), ..Timers::default() };
         self.rack.stop();
     }
 }

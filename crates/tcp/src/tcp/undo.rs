@@ -17,13 +17,13 @@ use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::Timestamps;
 
 impl Tcb {
-    /// An acknowledgement echoes the timestamp of a segment sent before `sent`.
+    /// Returns true if an acknowledgement echoes the timestamp of a segment sent before `sent`.
     pub(super) fn echoes_before(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
         self.agreed.timestamps
             && timestamps.is_some_and(|t| Serial(t.echo).before(Serial(self.clock_value(sent))))
     }
 
-    /// An acknowledgement echoes the timestamp of a segment sent at `sent` or later.
+    /// Returns true if an acknowledgement echoes the timestamp of a segment sent at `sent` or later.
     pub(crate) fn echoes_after(&self, timestamps: Option<Timestamps>, sent: Time) -> bool {
         self.agreed.timestamps
             && timestamps.is_some_and(|t| !Serial(t.echo).before(Serial(self.clock_value(sent))))
@@ -32,7 +32,7 @@ impl Tcb {
     /// Records a retransmission.
     pub(super) fn suspect_retransmitted(&mut self, context: &Context<'_>, start: u64, len: u32) {
         if self.phase == RecoveryPhase::Open {
-            return; // a tail loss probe, which has its separate detection (RFC 8985 §7.4)
+            return; // a tail loss probe, which has a separate test (RFC 8985 §7.4)
         }
         let stamp = self.clock_value(context.now);
         if let Some(suspect) = &mut self.suspect {
@@ -40,8 +40,8 @@ impl Tcb {
         }
     }
 
-    /// Undoes the last reaction if an acknowledgement shows that there was no loss.
-    pub(super) fn judge_suspect(
+    /// Undoes the last reaction if an acknowledgement shows that it was spurious.
+    pub(super) fn detect_spurious(
         &mut self,
         context: &mut Context<'_>,
         news: &AckNews,
@@ -53,28 +53,29 @@ impl Tcb {
             && self.agreed.timestamps
             && let Some(Timestamps { echo, .. }) = timestamps
         {
-            // A duplicate shows that the first acknowledgement was lost, and gives no information about later ones
-            // (RFC 3522 §3.2 step 6).
-            spurious = suspect.told_by(echo) && news.duplicate.is_none();
+            // A D-SACK shows that the first acknowledgement was lost. Later ones give no information (RFC 3522 §3.2
+            // step 6).
+            spurious = suspect.is_decided_by(echo) && news.duplicate.is_none();
         }
         if self.rack.probe.is_none()
             && let Some(duplicate) = news.duplicate
         {
             suspect.duplicated(duplicate);
         }
-        if spurious || suspect.is_explained(self.una) || self.is_told_by_new_data(news) {
+        if spurious || suspect.is_explained(self.una) || self.is_decided_by_new_data(news) {
             self.undo(context);
         }
     }
 
-    /// RFC 5682 §3.1: the acknowledgement after new data was sent in place of further retransmissions.
-    fn is_told_by_new_data(&mut self, news: &AckNews) -> bool {
+    /// Steps 2 and 3 of F-RTO (RFC 5682 §3.1): returns true if an acknowledgement of data that was sent only once
+    /// proves the timeout spurious.
+    fn is_decided_by_new_data(&mut self, news: &AckNews) -> bool {
         let RecoveryPhase::Loss { until, frto } = self.phase else { return false };
         let next = match frto {
             Frto::Over => return false,
-            // Step 2: if the first acknowledgement after the timeout advances, new data is sent.
+            // Step 2: the first acknowledgement after the timeout advances, so new data is sent.
             Frto::First if news.acked > 0 => Frto::NewData,
-            // Step 3: data that was sent only once, and before the timeout, has arrived.
+            // Step 3: data has arrived that was sent once, before the timeout.
             Frto::NewData if self.nxt > until => {
                 if news.original.is_some_and(|start| start < until) {
                     return true;
@@ -88,12 +89,12 @@ impl Tcb {
         false
     }
 
-    /// Retransmissions wait until the acknowledgement of new data decides.
+    /// Returns true if retransmissions have to wait for the acknowledgement of new data.
     pub(super) fn holds_for_new_data(&self) -> bool {
         matches!(self.phase, RecoveryPhase::Loss { frto: Frto::NewData, .. })
     }
 
-    /// There is no new data to send in place of retransmissions: true if these continue.
+    /// Ends F-RTO if there is no new data to send in place of retransmissions; returns true if these continue.
     pub(super) fn ends_frto_without_data(&mut self) -> bool {
         let RecoveryPhase::Loss { until, frto: Frto::NewData } = self.phase else { return false };
         let ends = self.nxt == until;
@@ -103,14 +104,14 @@ impl Tcb {
         ends
     }
 
-    /// The loss was spurious: restores the state as far as possible.
+    /// Undoes a spurious reaction: restores window, threshold and segments as far as possible.
     fn undo(&mut self, context: &mut Context<'_>) {
         self.suspect = None;
         self.counters.undone += 1;
         self.window_changed();
         context.congestion.on_spurious(context.now, self.path);
         if matches!(self.phase, RecoveryPhase::Loss { .. }) {
-            // The delivery time that the retransmission seemed to show does not hold.
+            // RACK took the delivery for that of the retransmission, which is wrong for a spurious timeout.
             self.rack.newest = (Time::ZERO, 0);
         }
         match self.phase {
@@ -121,7 +122,7 @@ impl Tcb {
                 self.phase = RecoveryPhase::Open;
                 self.force = false;
             }
-            // It was known to be repaired before it was known not to have been lost.
+            // The recovery had ended before it proved spurious.
             RecoveryPhase::Open | RecoveryPhase::Resegmented { .. } => {}
         }
         self.rack.reordering = true;

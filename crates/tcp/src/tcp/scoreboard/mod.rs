@@ -1,9 +1,9 @@
-//! The sender's record of outstanding data: RFC 6675's scoreboard over whole segments.
+//! The sender's record of outstanding data: the scoreboard of RFC 6675 with whole segments.
 //!
-//! Segments stand in a deque in sequence order, so that the one at an offset is found by binary search and a
-//! cumulative acknowledgement takes from the front. Selectively acknowledged data is also kept as merged ranges: a
-//! SACK block that repeats a known range costs one look-up, whatever its length. Marks of loss only move forward, so
-//! every segment is visited once per recovery. No operation walks the whole list.
+//! Segments stand in a deque in sequence order: a binary search finds the segment at an offset, and a cumulative
+//! acknowledgement removes segments at the front. Selectively acknowledged data is also kept as merged ranges, so
+//! that a SACK block that repeats a known range costs one look-up, whatever its length. Marks of loss only move
+//! forward, so every segment is visited once per recovery. No operation walks the whole list.
 //!
 //! A middlebox may split segments, so an acknowledgement may end inside one. The segment is cut there: each part has
 //! a separate state, and only the missing part is retransmitted.
@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 
 /// Duplicate acknowledgements that indicate a loss (RFC 6675 §2).
 pub(crate) const DUP_THRESHOLD: u64 = 3;
-/// Limit of cuts; the count restarts when no byte is selectively acknowledged any more. Only a peer that acknowledges
-/// single bytes causes more. Beyond the limit a segment counts as arrived once all of it has.
+/// Limit of cuts since nothing was selectively acknowledged. Only a peer that acknowledges single bytes causes more.
+/// Beyond the limit a segment counts as arrived once all of it has.
 const MAX_CUTS: u32 = 8192;
 
 /// Assumed state of an outstanding segment.
@@ -23,11 +23,11 @@ const MAX_CUTS: u32 = 8192;
 pub(crate) enum SegmentState {
     /// In flight.
     InFlight,
-    /// Lost; it waits to be retransmitted.
+    /// Marked lost, and not retransmitted yet.
     Lost,
-    /// Lost, and its retransmission is in flight.
+    /// Marked lost, and the retransmission is in flight.
     Retransmitted,
-    /// In flight, and so is a retransmission: a probe, or one made in doubt.
+    /// The original is in flight, and so is a retransmission: a probe, or one made in doubt.
     Duplicated,
     /// Selectively acknowledged.
     Sacked,
@@ -40,11 +40,11 @@ pub(crate) struct Sent {
     pub len: u32,
     pub fin: bool,
     pub state: SegmentState,
-    /// It was retransmitted at least once, so its round-trip time is ambiguous (Karn).
+    /// True if the segment was retransmitted, so that its round-trip time is ambiguous (Karn's algorithm).
     pub ambiguous: bool,
-    /// It was sent as a part of the segment before it, of which the peer has acknowledged parts.
+    /// True if this is a cut part: it was sent together with the segment before it.
     pub continues: bool,
-    /// Last transmission.
+    /// Time of the last transmission.
     pub at: Time,
 }
 
@@ -53,7 +53,7 @@ impl Sent {
         self.start + u64::from(self.len)
     }
 
-    /// Its part in RFC 6675's pipe: the original unless lost, and the retransmission if there is one.
+    /// Bytes of the segment in RFC 6675's pipe: the original unless lost, and the retransmission if there is one.
     fn in_flight(&self) -> u64 {
         match self.state {
             SegmentState::Lost | SegmentState::Sacked => 0,
@@ -67,19 +67,19 @@ impl Sent {
     }
 }
 
-/// Data removed by a cumulative acknowledgement.
+/// Data that a cumulative acknowledgement removes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acked {
-    /// Send time of the oldest segment that this acknowledgement, and not an earlier SACK, reports. `None` if one of
-    /// the segments was sent twice: data behind it may have waited for it at the receiver.
+    /// Send time of the oldest segment that no SACK had reported before. `None` if one of the segments was sent
+    /// twice, because data behind it may have waited for it at the receiver.
     pub oldest: Option<Time>,
-    /// The same for the newest segment.
+    /// Send time of the newest such segment, with the same exception.
     pub newest: Option<Time>,
     /// Bytes that no SACK had reported before.
     pub delivered: u64,
-    /// Where the first of these segments begins that was sent only once.
+    /// Start of the first such segment that was sent only once.
     pub original: Option<u64>,
-    /// The latest-sent segment among them, for RACK: last transmission, end, whether retransmitted.
+    /// The latest-sent segment among them, for RACK: last transmission, end, and whether it is a retransmission.
     pub latest: Option<(Time, u64, bool)>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Scoreboard {
     segments: VecDeque<Sent>,
     sacked: RangeSet,
     pipe: u64,
-    /// Segments below are sacked or marked lost.
+    /// Every segment below is sacked or marked lost.
     lost_mark: u64,
     /// No segment below waits to be retransmitted.
     cursor: u64,
@@ -124,17 +124,17 @@ impl Scoreboard {
         self.sacked.covered()
     }
 
-    /// Offset behind the highest byte that is selectively acknowledged.
+    /// Offset behind the highest selectively acknowledged byte.
     pub fn highest_sacked(&self) -> Option<u64> {
         self.sacked.last().map(|(_, end)| end)
     }
 
-    /// Whether to keep a list of ranges marked lost.
+    /// Sets whether to record the ranges that are marked lost.
     pub fn log_losses(&mut self, wanted: bool) {
         self.losses = wanted.then(Vec::new);
     }
 
-    /// Takes that list.
+    /// Takes the recorded ranges.
     pub fn take_losses(&mut self) -> Vec<(u64, u64)> {
         self.losses.as_mut().map(core::mem::take).unwrap_or_default()
     }
@@ -146,8 +146,9 @@ impl Scoreboard {
 
     /// Index of the first part in flight of the segment that began at `start` when it was sent at `sent`.
     ///
-    /// Its beginning may have been acknowledged since, so it may now begin behind `start`. A segment sent at the same
-    /// moment may take the place of one that is gone: it is as old, so its entry leads to the same result.
+    /// Its first bytes may have been acknowledged since, so that it now begins behind `start`. If it is gone, the
+    /// result may be another segment sent at the same time. That one is as old, so the result for loss detection is
+    /// the same.
     pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
         let first = self.index_of(start);
         (first..self.segments.len())
@@ -160,12 +161,12 @@ impl Scoreboard {
         self.segments.partition_point(|s| s.end() <= offset)
     }
 
-    /// When the segment that contains `offset` was last sent; `None` once it is acknowledged.
+    /// Time at which the segment that contains `offset` was last sent; `None` once it is acknowledged.
     pub fn sent_at(&self, offset: u64) -> Option<Time> {
         self.segments.get(self.index_of(offset)).filter(|s| s.start <= offset).map(|s| s.at)
     }
 
-    /// A new segment left.
+    /// Adds a new segment.
     pub fn push(&mut self, start: u64, len: u32, fin: bool, now: Time) {
         debug_assert!(self.segments.back().is_none_or(|last| last.end() == start));
         self.pipe += u64::from(len);
@@ -173,7 +174,7 @@ impl Scoreboard {
         self.segments.push_back(Sent { start, len, fin, state, ambiguous: false, continues: false, at: now });
     }
 
-    /// Everything below `ack` arrived.
+    /// Processes a cumulative acknowledgement up to `ack`.
     pub fn acknowledge(&mut self, ack: u64) -> Acked {
         let mut acked = Acked::default();
         let mut ambiguous = false;
@@ -195,7 +196,7 @@ impl Scoreboard {
                 }
                 acked.oldest = acked.oldest.or(Some(front.at));
                 acked.newest = Some(front.at);
-                // Of a partly acknowledged segment, only the acknowledged part counts.
+                // Only the acknowledged part of a partly acknowledged segment counts.
                 let reached = front.end().min(ack);
                 if acked.latest.is_none_or(|(at, end, _)| (front.at, reached) > (at, end)) {
                     acked.latest = Some((front.at, reached, front.ambiguous));
@@ -225,11 +226,11 @@ impl Scoreboard {
         acked
     }
 
-    /// A SACK block reports `[left, right)`. Calls `each` for every segment that is newly acknowledged by it, before
-    /// it is marked.
+    /// Processes a SACK block `[left, right)`. Calls `each` with every newly acknowledged segment before it is
+    /// marked.
     pub fn sack(&mut self, left: u64, right: u64, mut each: impl FnMut(&Sent)) {
         let mut gaps: [(u64, u64); 4] = [(0, 0); 4];
-        // More than four gaps within one block are rare: the outermost then cover the rest.
+        // A block rarely contains more than four gaps. If it does, the outermost ones include the rest.
         let mut count = 0;
         for gap in self.sacked.gaps(left, right) {
             if count < gaps.len() {
@@ -265,7 +266,7 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts the segment that holds `offset` in two there, unless it has arrived.
+    /// Cuts the segment that contains `offset` in two there, unless it has arrived.
     fn cut(&mut self, offset: u64) {
         let index = self.index_of(offset);
         let Some(segment) = self.segments.get_mut(index) else { return };
@@ -279,8 +280,8 @@ impl Scoreboard {
         self.cuts += 1;
     }
 
-    /// RFC 6675's `IsLost` for all segments at once: those below the third sacked range from the top, or below more
-    /// than (`DupThresh` − 1)·SMSS sacked bytes, are lost.
+    /// RFC 6675's `IsLost` for all segments at once: a segment is lost if it is below the third sacked range from the
+    /// top, or below more than (`DupThresh` − 1)·SMSS sacked bytes.
     pub fn mark_lost_by_sack(&mut self, mss: u32) {
         let (mut bytes, mut ranges) = (0, 0);
         let mut below = None;
@@ -307,14 +308,15 @@ impl Scoreboard {
             if self.segments[index].start >= below {
                 break;
             }
-            // A SACK may begin inside this segment: its retransmission must not be marked with the data behind it.
+            // A SACK may begin inside this segment. Its retransmission must not be marked lost together with the data
+            // behind it.
             mark = mark.max(self.segments[index].end());
             self.mark_lost(index);
         }
         self.lost_mark = mark;
     }
 
-    /// Marks one segment as lost; a retransmission of it that was in flight is given up too.
+    /// Marks one segment as lost, including a retransmission of it that was in flight.
     pub fn mark_lost(&mut self, index: usize) {
         let segment = &mut self.segments[index];
         if segment.in_flight() == 0 {
@@ -336,8 +338,8 @@ impl Scoreboard {
         }
     }
 
-    /// The timer ran out: everything that is not selectively acknowledged counts as lost (RFC 6675 §5.1).
-    /// If the first segment is sacked, the receiver reneged and no SACK can be trusted (RFC 2018 §8).
+    /// Marks everything as lost that is not selectively acknowledged, after a timeout (RFC 6675 §5.1). If the first
+    /// segment is sacked, the receiver has reneged, and all SACKs are discarded (RFC 2018 §8).
     pub fn mark_all_lost(&mut self) {
         let reneged = self.segments.front().is_some_and(Sent::arrived);
         if reneged {
@@ -359,8 +361,8 @@ impl Scoreboard {
         self.cursor = self.segments.front().map_or(self.cursor, |front| front.start);
     }
 
-    /// Segments that wait to be retransmitted were not lost after all and are in flight again. Returns the send time
-    /// and the position of each, oldest first.
+    /// Puts the segments that wait to be retransmitted in flight again, because they were not lost. Returns send time
+    /// and position of each, oldest first.
     pub fn restore(&mut self) -> Vec<(Time, u64)> {
         let mut restored = Vec::new();
         for segment in self.segments.iter_mut().filter(|segment| segment.state == SegmentState::Lost) {
@@ -403,7 +405,7 @@ impl Scoreboard {
         (0..self.segments.len()).rev().find(|&i| !self.segments[i].arrived())
     }
 
-    /// The segment at `index` was retransmitted.
+    /// Records that the segment at `index` was retransmitted.
     pub fn retransmitted(&mut self, index: usize, now: Time) {
         let segment = &mut self.segments[index];
         self.pipe -= segment.in_flight();
@@ -424,9 +426,9 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts every segment beyond offset `from` that carries more than `mss` bytes of data, and is not known to have
-    /// arrived, into pieces of at most `mss`; they wait to be retransmitted. Returns whether there was one. This is
-    /// no sign of congestion, so the result of [`take_losses`](Self::take_losses) does not contain it.
+    /// Cuts every segment beyond offset `from` with more than `mss` bytes of data, which is not known to have
+    /// arrived, into pieces of at most `mss`, and marks them lost. Returns whether there was one. This is no sign of
+    /// congestion, so [`take_losses`](Self::take_losses) does not return it.
     pub fn resegment(&mut self, mss: u32, from: u64) -> bool {
         let fits = |s: &Sent| s.arrived() || s.end() <= from || s.len - u32::from(s.fin) <= mss;
         if self.segments.iter().all(fits) {
@@ -456,14 +458,14 @@ impl Scoreboard {
         true
     }
 
-    /// Recomputes every counter from the segments; tests compare the incremental counters with the result.
+    /// Recomputes every counter from the segments and compares, for tests.
     #[cfg(test)]
     pub fn check(&self) {
         let pipe: u64 = self.segments.iter().map(Sent::in_flight).sum();
         assert_eq!(self.pipe, pipe, "pipe");
         let waiting: u64 = (self.segments.iter())
             .filter(|s| s.state == SegmentState::Lost)
-            .inspect(|s| assert!(s.start >= self.cursor, "the cursor passed {s:?}"))
+            .inspect(|s| assert!(s.start >= self.cursor, "the cursor is beyond {s:?}"))
             .map(|s| u64::from(s.len))
             .sum();
         assert_eq!(self.waiting, waiting, "waiting");

@@ -42,7 +42,8 @@ fn a_retransmission_counts_in_the_pipe_again() {
     assert_eq!((b.pipe(), b.next_lost()), (100, None));
     let acked = b.acknowledge(500);
     assert_eq!((b.pipe(), acked.delivered), (0, 100));
-    // Karn: the retransmitted segment gives no sample; the others arrived long before this acknowledgement.
+    // Karn's algorithm: the retransmitted segment gives no sample. The others arrived long before this
+    // acknowledgement.
     assert_eq!((acked.oldest, acked.newest), (None, None));
 }
 
@@ -92,7 +93,8 @@ fn too_long_segment_is_cut_and_waits_for_resending() {
     let mut b = board(4);
     b.push(400, 31, true, Time::from_nanos(4));
     b.sack(100, 200, |_| {});
-    // 331 bytes in flight. Segments of 100 bytes are cut into 40, 40 and 20; the last 30 with their FIN fit uncut.
+    // 331 bytes are in flight. Segments of 100 bytes are cut into 40, 40 and 20; the last 30 with their FIN fit
+    // uncut.
     assert!(b.resegment(40, 0));
     assert_eq!((b.pipe(), b.waiting()), (31, 300));
     let cut: Vec<_> = (0..11).map(|i| (b.get(i).start, b.get(i).len)).collect();
@@ -131,7 +133,7 @@ fn sack_inside_a_segment_cuts_it() {
     }
     b.sack(600, 1000, |_| {});
     b.mark_lost_by_sack(MSS);
-    // Bytes 500 to 600 are lost now; the two retransmissions are in flight.
+    // Bytes 500 to 600 are marked lost now, and the two retransmissions are in flight.
     assert_eq!((b.pipe(), b.waiting(), b.next_lost()), (150, 100, Some(6)));
     b.check();
 }
