@@ -1,6 +1,6 @@
-//! Cost of a packet in the SCTP core at both ends, by the number of chunks in flight, with and without loss: one DATA
-//! packet, the other end's taking it, and its share of the SACKs. The cost must not grow faster than the logarithm of
-//! the number in flight.
+//! Cost of a DATA packet in the SCTP core, by the number of chunks in flight, with and without loss. It includes
+//! sending, receiving, and the packet's share of the SACKs. The cost must not grow faster than the logarithm of the
+//! number of chunks in flight.
 
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::drive::{Collected, drive};
@@ -18,23 +18,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anabranch_testkit::takes_no_notice;
 
-const MESSAGE: u64 = 1452;
+const MESSAGE_BYTES: u64 = 1452;
 
-/// A window that stays as it is.
+/// A congestion control with a constant window.
 #[derive(Debug)]
 struct Fixed(u64);
 
-/// The window of the next [`Fixed`], bytes.
-static WINDOW: AtomicU64 = AtomicU64::new(0);
+/// Window of the next [`Fixed`], bytes.
+static WINDOW_BYTES: AtomicU64 = AtomicU64::new(0);
 
 static FIXED: congestion::Entry = congestion::Entry {
     name: "fixed",
     aliases: &[],
-    summary: "a window that stays as it is",
+    summary: "a constant window",
     source: "for this benchmark",
     coupled: false,
     signal: congestion::Signal::Loss,
-    build: &|_| Box::new(Fixed(WINDOW.load(Ordering::Relaxed))),
+    build: &|_| Box::new(Fixed(WINDOW_BYTES.load(Ordering::Relaxed))),
 };
 
 impl CongestionControl for Fixed {
@@ -50,7 +50,8 @@ impl CongestionControl for Fixed {
     }
 }
 
-/// Two ends and a pipe from the first to the second, with `depth` chunks in flight; every `loss`-th is lost once.
+/// Two endpoints and a pipe from the first to the second, with `depth` chunks in flight. Every `loss`-th chunk is
+/// lost once.
 struct Pipe {
     ends: [Association; 2],
     now: Time,
@@ -68,7 +69,7 @@ struct Pipe {
 impl Pipe {
     fn new(paths: u8, depth: usize, loss: Option<u64>) -> Self {
         let address = |end: u8, path: u8| IpAddr::from([10, path, 0, end + 1]);
-        WINDOW.store(MESSAGE * (depth as u64).div_ceil(u64::from(paths)), Ordering::Relaxed);
+        WINDOW_BYTES.store(MESSAGE_BYTES * (depth as u64).div_ceil(u64::from(paths)), Ordering::Relaxed);
         let config = || {
             let fixed = congestion::Choice { entry: &FIXED, options: congestion::Options::default() };
             let base = Config::new(fixed, scheduler::find("round-robin").expect("listed"));
@@ -119,14 +120,14 @@ impl Pipe {
         }
     }
 
-    /// Runs until this number of further messages has been read.
+    /// Runs until the receiver has read this number of further messages.
     fn run(&mut self, messages: u64) {
         let goal = self.read + messages;
         while self.read < goal {
             self.now += Duration::from_nanos(100);
-            // The send queue never runs dry, whatever the number of chunks that a SACK releases.
+            // The send queue never becomes empty, whatever the number of chunks that a SACK acknowledges.
             while self.written < self.read + 2 * self.depth as u64 + 1_000 {
-                self.ends[0].write(self.now, Write { unordered: true, ..Write::bytes(MESSAGE) });
+                self.ends[0].write(self.now, Write { unordered: true, ..Write::bytes(MESSAGE_BYTES) });
                 self.written += 1;
             }
             self.drive(0);
@@ -137,7 +138,7 @@ impl Pipe {
                 }
             }
             self.out.packets = packets;
-            // The window is open or everything that it admits is on its way: one packet arrives.
+            // The window is full or the queue is empty, so one packet arrives.
             self.deliver();
             if self.flying.is_empty() {
                 self.now = self.ends[0].next_timeout().unwrap_or(self.now).max(self.now);
@@ -164,7 +165,7 @@ impl Pipe {
         self.out.placements.clear();
     }
 
-    /// Whether the packet is lost: every `loss`th new chunk is; retransmissions arrive.
+    /// Returns true if the packet is lost: every `loss`th new chunk is, and no retransmission.
     fn lost(&mut self, packet: &Packet) -> bool {
         let Body::Sctp(body) = &packet.body else { return false };
         let Some(sctp::Chunk::Data(data)) = body.chunks.last() else { return false };

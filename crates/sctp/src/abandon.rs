@@ -168,7 +168,7 @@ impl Outbound {
     /// The FORWARD TSN or I-FORWARD-TSN that is due, and its path (RFC 3758 §3.5 C). It is due when more TSNs have been
     /// abandoned than the last one covered. It is retransmitted if the SACKs of a round trip show that the peer did not
     /// receive it, or if no SACK arrives.
-    pub fn step_over(&mut self, core: &mut Core, now: Time) -> Option<(usize, sctp::Chunk)> {
+    pub fn next_forward_tsn(&mut self, core: &mut Core, now: Time) -> Option<(usize, sctp::Chunk)> {
         if self.sent.totals().abandoned() == 0 {
             self.forwarding.due = None;
             return None;
@@ -257,7 +257,7 @@ impl Outbound {
             let at = self.forwarding.at;
             core.paths[at].rtt.back_off();
             core.path_error(now, at);
-            core.evacuate();
+            core.move_lost_chunks();
         }
     }
 }

@@ -7,7 +7,7 @@ use anabranch_wire::seq::Serial;
 use core::net::IpAddr;
 use std::collections::VecDeque;
 
-/// Change of the local addresses that must be reported to the peer.
+/// Change of a local address that must be reported to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressChange {
     Add(Address),

@@ -26,7 +26,7 @@ impl Open {
             return;
         }
         self.asconf.requests.waiting.push_back(AddressChange::Add(own));
-        // No earlier request could leave the host: it is not waited for.
+        // No earlier request could leave the host, so a pending one is not waited for.
         if !core.can_send(core.preferred()) {
             self.transmit_request(core, now, core.preferred());
         }
@@ -57,8 +57,8 @@ impl Open {
         self.send_request(core, now);
     }
 
-    /// Called after a restart of the peer. The handshake has just listed all addresses that were in use; pending
-    /// changes report the others.
+    /// Resumes pending changes after a restart of the peer. The handshake has just listed all addresses in use;
+    /// requests report the others.
     pub fn resume_changes(&mut self, core: &mut Core, now: Time, changes: VecDeque<AddressChange>) {
         if self.extensions.asconf {
             let added = changes.into_iter().filter(|change| matches!(change, AddressChange::Add(_)));
@@ -269,7 +269,7 @@ impl Open {
         if core.primary == at {
             core.primary = core.preferred();
         }
-        core.evacuate();
+        core.move_lost_chunks();
         core.verify_paths(now, self.peer_tag);
     }
 }

@@ -40,13 +40,13 @@ pub(super) struct CookieEchoed {
     /// Keys and algorithm for authenticated chunks, if the peer supports authentication.
     pub auth: Option<Authentication>,
     pub cookie: Box<[u8]>,
-    /// Unknown parameters of the INIT ACK, to be reported with the COOKIE ECHO (§3.2.1).
+    /// Unknown parameters of the INIT ACK, which an ERROR with the COOKIE ECHO reports (§3.2.1).
     pub unknown: Vec<Parameter>,
     pub attempts: u32,
     pub due: Time,
     pub sent: Time,
     pub stale: u32,
-    /// Local address that received the INIT ACK: the path from it works.
+    /// Local address that received the INIT ACK, so that a path from this address works.
     pub proven: IpAddr,
 }
 
@@ -129,8 +129,8 @@ impl Association {
         may
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes. An old address of
-    /// this host is deleted, if the peer still has it.
+    /// Replaces an address of either host by another on the same interface, which has the same routes. An old local
+    /// address is deleted if the peer still has it.
     pub fn renumber(&mut self, now: Time, old: IpAddr, new: IpAddr) {
         self.clear_wait(now);
         self.core.config.renumber(old, new);

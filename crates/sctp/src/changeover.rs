@@ -1,9 +1,9 @@
-//! Change of the primary path while data is in flight (SFR-CACC: Iyengar et al., Making SCTP more robust to changeover,
-//! 2003, draft-iyengar-sctp-cacc).
+//! Change of the primary path while data is in flight (SFR-CACC: Iyengar et al., Making SCTP more robust to
+//! changeover, 2003, draft-iyengar-sctp-cacc).
 //!
-//! Data sent on the new path overtakes data in flight on a slower one. Acknowledgements of the new data would add
-//! missing reports to the old data and cause spurious retransmissions on each path. Therefore missing reports are
-//! counted per path until all data sent before the change is acknowledged, as with concurrent transfer: a SACK adds
+//! Data on the new path overtakes data in flight on a slower one. Acknowledgements of the new data would add missing
+//! reports to the old data, and cause spurious retransmissions on each path. Therefore missing reports are counted
+//! per path until all data sent before the change is acknowledged, as with concurrent multipath transfer: a SACK adds
 //! missing reports only to paths of which it newly acknowledges data.
 
 use anabranch_multipath::PathId;
@@ -17,7 +17,7 @@ pub(super) struct Changeover {
 }
 
 impl Changeover {
-    /// Records the path on which new data, from TSN `next` on, will be sent.
+    /// Records that new data, from TSN `next` on, will be sent on this path.
     pub fn note_carrier(&mut self, path: PathId, next: u64) {
         let before = self.carrier.replace(path.0);
         if before.is_some_and(|before| before != path.0) {

@@ -6,7 +6,7 @@ use super::inbound::Received;
 use super::open::Open;
 use super::origin::Origin;
 use super::reassembly::Fragment;
-use super::sack::{SackView, Verdict};
+use super::sack::{SackOutcome, SackView};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Event, Place, Placement, Reason};
 use anabranch_settings::policy::SackPath;
@@ -16,7 +16,7 @@ use anabranch_wire::seq::Serial;
 
 /// Maximum number of gap blocks in Linux's SACKs, even if more would fit. A SACK with this number may omit further
 /// blocks.
-const MOST_BLOCKS: usize = 16;
+const MAX_LINUX_GAP_BLOCKS: usize = 16;
 
 impl Open {
     /// Handles the chunks of a packet with the correct tag. `genuine` is true if a valid AUTH precedes them. Returns
@@ -98,15 +98,16 @@ impl Open {
             self.inbound.take_abandoned(&mut core.forgotten);
             self.answer_data_in_shutdown(core, now);
         }
-        // A stream reset may deliver messages, too.
+        // A stream reset may deliver messages, too, so readable data is reported after every packet.
         if core.inbox.take_fresh() {
             core.events.push_back(Event::Readable);
         }
         self.progress(core, now)
     }
 
-    /// Whether the next SACK goes to the source of this packet (RFC 9260 §6.4). A SACK for packets of several paths may
-    /// use any of these paths. If configured, it uses the path with the smallest measured round-trip time.
+    /// True if the next SACK goes to the source of this packet (RFC 9260 §6.4). A SACK that acknowledges packets of
+    /// several paths may be sent on any of them. If configured, it uses the one with the smallest measured round-trip
+    /// time.
     fn sets_ack_path(&self, core: &Core, at: usize) -> bool {
         let rtt = |at: usize| core.paths[at].rtt.srtt().unwrap_or(Duration::MAX);
         core.config.sack_path == SackPath::Last
@@ -209,7 +210,7 @@ impl Open {
             renegable: &sack.gaps,
             kept,
             duplicates: sack.duplicates.as_slice(),
-            full: length + Sack::ENTRY_LEN > room || at_end || sack.gaps.len() == MOST_BLOCKS,
+            full: length + Sack::ENTRY_LEN > room || at_end || sack.gaps.len() == MAX_LINUX_GAP_BLOCKS,
         };
         core.totals.sacks_received += 1;
         core.sack_path = at;
@@ -221,12 +222,12 @@ impl Open {
         }
         self.outbound.forwarding.heard = true;
         match self.outbound.handle_sack(core, now, &view) {
-            Verdict::Taken(_) => None,
-            Verdict::Ignored => {
+            SackOutcome::Taken(_) => None,
+            SackOutcome::Ignored => {
                 core.totals.sacks_ignored += 1;
                 None
             }
-            Verdict::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
+            SackOutcome::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
         }
     }
 
@@ -242,7 +243,7 @@ impl Open {
             full: false,
         };
         match self.outbound.handle_sack(core, now, &view) {
-            Verdict::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
+            SackOutcome::Invalid => Some(self.refuse(core, violation("acknowledgement of TSNs never sent"))),
             _ => None,
         }
     }
@@ -251,7 +252,7 @@ impl Open {
         match chunk {
             Chunk::Heartbeat(heartbeat) => {
                 core.reply(origin, self.peer_tag, Chunk::HeartbeatAck(heartbeat.clone()));
-                // The peer sends on this path: the path may have just recovered.
+                // The peer sends on this path, so the path may just have recovered.
                 let tried = core.find(origin.destination, origin.source);
                 if let Some(at) = tried.filter(|&at| core.paths[at].doubted.is_some_and(|since| since < now))
                 {
@@ -336,12 +337,12 @@ impl Open {
     /// True if the peer computed this AUTH. An algorithm that was never offered is reported (RFC 4895 §6.3).
     fn is_genuine(&self, core: &mut Core, origin: Origin, auth: &Auth) -> bool {
         let verdict = self.auth.as_ref().map(|own| own.verify(auth));
-        if verdict == Some(auth::Verdict::Unsupported) {
+        if verdict == Some(auth::AuthCheck::Unsupported) {
             let causes = vec![Cause::UnsupportedHmac(auth.algorithm)];
             core.reply(origin, self.peer_tag, Chunk::Error(sctp::Error { causes }));
         }
-        core.totals.forgeries += u64::from(verdict == Some(auth::Verdict::Forged));
-        verdict == Some(auth::Verdict::Genuine)
+        core.totals.forgeries += u64::from(verdict == Some(auth::AuthCheck::Forged));
+        verdict == Some(auth::AuthCheck::Genuine)
     }
 
     /// Reports an unknown chunk to the source of its packet (RFC 9260 §3.2, §6.4). The report contains as much of the
@@ -355,10 +356,10 @@ impl Open {
     }
 }
 
-/// How to continue after a control chunk.
+/// Continuation after a control chunk.
 pub(super) enum Step {
     Next,
-    /// The rest of the packet is ignored.
+    /// Ignore the rest of the packet.
     Stop,
     End(Reason),
 }

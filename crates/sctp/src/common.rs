@@ -40,7 +40,7 @@ pub(super) struct Core {
     pub congestion: Box<dyn CongestionControl>,
     /// Chooses the path of new data with CMT.
     pub scheduler: Box<dyn Scheduler>,
-    /// The scheduler sends all data on every path, and the path of the SACK that is being processed.
+    /// True if the scheduler sends all data on every path; and the path on which the current SACK arrived.
     pub sends_copies: bool,
     pub sack_path: Option<usize>,
     /// The scheduler may leave usable paths without data.
@@ -56,7 +56,7 @@ pub(super) struct Core {
     pub arrivals: Vec<Arrival>,
     /// Path of new data without CMT; with CMT, used if no other path is available.
     pub primary: usize,
-    /// The path of the first INIT.
+    /// Path of the first INIT.
     pub first: usize,
     /// Time for which no path could carry the data.
     pub blocked: Blocked<Blocking, 5>,
@@ -81,7 +81,7 @@ pub(super) struct Core {
     pub down: Vec<IpAddr>,
     /// Bytes written since the start of the association.
     pub written: u64,
-    /// Of these, bytes that were not acknowledged when the association ended.
+    /// The part of these bytes that was not acknowledged when the association ended.
     pub unacknowledged: u64,
     pub cookie_key: CookieKey,
     pub totals: Totals,
@@ -220,7 +220,7 @@ impl Core {
         self.remote_addresses().any(|known| known == remote)
     }
 
-    /// Whether an address that the peer lists in a packet from `source` is usable. A link-local address is meaningful
+    /// True if an address that the peer lists in a packet from `source` is usable. A link-local address is meaningful
     /// only on one interface (RFC 4007 §6). A path identified by its destination has no interface. In this case, all
     /// link-local addresses are ignored except the source of the packet (Becke2014 §5.2.3.2).
     pub fn can_use(&self, address: IpAddr, source: IpAddr) -> bool {
@@ -273,7 +273,7 @@ impl Core {
     }
 
     pub fn add_path(&mut self, local: IpAddr, remote: IpAddr) {
-        // Further addresses of the peer are ignored.
+        // The limit of paths is reached: further addresses of the peer are ignored.
         if self.paths.len() >= MAX_PATHS {
             return;
         }
@@ -396,7 +396,7 @@ impl Core {
         resized
     }
 
-    /// Room for chunks in a reply to `origin`, bytes: that of the path, or of the smallest MTU if there is no path.
+    /// Bytes for chunks in a reply to `origin`: those of its path, or of the smallest MTU if there is no path.
     pub fn room_to(&self, origin: Origin) -> u32 {
         let known = self.find(origin.destination, origin.source).map(|at| self.paths[at].room);
         known.unwrap_or_else(|| {
@@ -439,7 +439,7 @@ impl Core {
         }
     }
 
-    /// Whether a path may carry data: it is active and not suspected. If all active paths are suspected, those with the
+    /// True if a path may carry data: it is active and not suspected. If all active paths are suspected, those with the
     /// fewest errors are used (RFC 7829 §3.2).
     pub fn in_use(&self, at: usize) -> bool {
         let path = &self.paths[at];
@@ -467,7 +467,7 @@ impl Core {
 
     /// Schedules the next heartbeat of a path.
     pub fn rest(&mut self, now: Time, at: usize) {
-        // Uniform in [0, 1).
+        // The draw is uniform in [0, 1).
         let draw = (self.secrets.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         let path = &mut self.paths[at];
         path.heartbeat = match self.config.heartbeat_interval {
@@ -493,7 +493,7 @@ impl Core {
         self.follow_limits(now);
     }
 
-    /// Whether new data may be sent on a path: with CMT on any, otherwise only on the preferred path.
+    /// True if new data may be sent on a path: with CMT on any, otherwise only on the preferred path.
     pub fn takes_data(&self, at: usize, preferred: usize) -> bool {
         self.config.cmt || at == preferred
     }
@@ -503,12 +503,12 @@ impl Core {
         self.paths[at].rtt.rto()
     }
 
-    /// Whether the congestion window of a path has room for a chunk with `len` bytes of payload.
+    /// True if the congestion window of a path has room for a chunk with `len` bytes of payload.
     pub fn window_admits(&self, path: &Path, len: u32) -> bool {
         self.admits((self.congestion.window(path.id), path.in_window()), path, len)
     }
 
-    /// Whether a congestion window of `cwnd` bytes, of which `in_window` are used, has room for a chunk with `len`
+    /// True if a congestion window of `cwnd` bytes, of which `in_window` are used, has room for a chunk with `len`
     /// bytes of payload.
     pub fn admits(&self, (cwnd, in_window): (u64, u64), path: &Path, len: u32) -> bool {
         let needed = if self.config.overshoot { 1 } else { u64::from(path.chunk_len(len)) };

@@ -39,7 +39,10 @@ impl core::fmt::Display for ConfigError {
                 write!(f, "a connecting end needs a remote address of the same family as a local address")
             }
             Self::InitialPath { index, remotes } => {
-                write!(f, "initial path {index} is none of the {remotes} remote addresses, counted from 0")
+                write!(
+                    f,
+                    "initial path {index} does not exist: there are {remotes} remote addresses, counted from 0"
+                )
             }
             Self::Mtu(mtu) => {
                 write!(f, "a path MTU of {mtu} bytes is too small (576 for IPv4, 1280 for IPv6)")
@@ -52,7 +55,7 @@ impl core::fmt::Display for ConfigError {
             }
             Self::NoStreams => write!(f, "an association needs at least one stream"),
             Self::Scheduler(name) => {
-                write!(f, "scheduler {name:?} places data out of order, which SCTP cannot")
+                write!(f, "scheduler {name:?} places data out of order, which SCTP does not support")
             }
         }
     }
@@ -60,7 +63,7 @@ impl core::fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// Whether there is a known route between a local and a remote address.
+/// True if there is a known route between a local and a remote address.
 pub(super) fn is_routed(config: &Config, local: IpAddr, remote: IpAddr) -> bool {
     !config.unroutable.contains(&(local, remote))
 }

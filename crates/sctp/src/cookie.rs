@@ -1,5 +1,5 @@
-//! The state cookie (RFC 9260 §5.1.3). It contains all that a listener needs to know of an INIT, signed with
-//! HMAC-SHA-256 (RFC 2104, RFC 6234). The peer returns it, so that the listener stores nothing.
+//! The state cookie (RFC 9260 §5.1.3). It contains all data of an INIT that a listener needs, signed with
+//! HMAC-SHA-256 (RFC 2104, RFC 6234). The peer returns the cookie, so the listener stores nothing.
 
 use super::auth::Offer;
 use anabranch_base::time::{Duration, Time};
@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
 /// Bytes of the signature.
-const SIGNATURE: usize = 32;
+const SIGNATURE_BYTES: usize = 32;
 
 /// The key that signs the state cookies of a host. A cookie can be opened only with the key that sealed it.
 /// The listeners of a host share one key, and the associations that they accept keep it for a peer that
@@ -33,8 +33,8 @@ impl CookieKey {
         mac.finalize().into_bytes().into()
     }
 
-    /// The key for cookies created at this time. It changes every hour, so that no key signs the cookies of more than
-    /// an hour (RFC 9260 §5.1.3). The creation time in the cookie selects the key.
+    /// Key for cookies created at this time. The key changes every hour, so that a key signs cookies of at most an
+    /// hour (RFC 9260 §5.1.3). The creation time in the cookie selects the key.
     fn of(&self, created: [u8; 8]) -> [u8; 32] {
         let hour = u64::from_be_bytes(created) / Duration::from_secs(3600).as_nanos();
         self.keyed(&[b"cookies of an hour", &hour.to_be_bytes()])
@@ -42,7 +42,7 @@ impl CookieKey {
 }
 
 impl core::fmt::Debug for CookieKey {
-    /// The key is omitted: debug output is not secret.
+    /// Omits the key, because debug output is not secret.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("CookieKey").finish_non_exhaustive()
     }
@@ -100,7 +100,7 @@ pub(super) struct Cookie {
     pub peer: Peer,
 }
 
-/// Why a cookie is rejected.
+/// Reason for which a cookie is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CookieError {
     /// The signature is invalid or the cookie is incomplete.
@@ -140,7 +140,7 @@ impl Cookie {
 
     /// Verifies and decodes a cookie.
     pub fn open(bytes: &[u8], key: &CookieKey) -> Result<Self, CookieError> {
-        let at = bytes.len().checked_sub(SIGNATURE).ok_or(CookieError::Forged)?;
+        let at = bytes.len().checked_sub(SIGNATURE_BYTES).ok_or(CookieError::Forged)?;
         let (contents, signature) = bytes.split_at(at);
         // The comparison takes constant time.
         sign(key, contents).verify_slice(signature).map_err(|_| CookieError::Forged)?;
@@ -313,7 +313,7 @@ mod tests {
 
     /// A missing list of chunk types and an empty list are different offers (RFC 4895 §6.1).
     #[test]
-    fn every_form_of_an_offer_is_remembered() {
+    fn cookie_keeps_missing_and_empty_chunk_lists() {
         let key = CookieKey::new(&Secrets::new([1; 32]));
         let offer = |chunks: Option<&[u8]>| Offer {
             random: [8; 32].into(),
@@ -329,7 +329,7 @@ mod tests {
 
     /// A cookie signed with the key of another hour is rejected.
     #[test]
-    fn the_key_changes_with_the_hours() {
+    fn cookie_key_changes_every_hour() {
         let key = CookieKey::new(&Secrets::new([1; 32]));
         let hour = Duration::from_secs(3600);
         let early = cookie();
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_gets_stale() {
+    fn cookie_expires_after_its_lifetime() {
         let at = |secs| Time::ZERO + Duration::from_secs(secs);
         assert_eq!(cookie().staleness(at(60)), None);
         assert_eq!(cookie().staleness(at(62)), Some(Duration::from_nanos(1_999_999_995)));

@@ -1,14 +1,15 @@
-//! Transmissions of chunks in flight that the scoreboard counts for another path or no longer.
+//! Transmissions in flight that the scoreboard counts for another path, or no longer counts.
 //!
-//! With chunk rescheduling, a chunk was moved to another path while its first copy was in flight on this one. With a
-//! scheduler that sends all data on every path, this path sent a copy of a chunk ([`redundant`](super::redundant)).
+//! There are two kinds. With chunk rescheduling, a chunk was moved to another path while its first copy was in flight
+//! on this one. With a scheduler that sends all data on every path, this path sent a copy of a chunk
+//! ([`redundant`](super::redundant)).
 //!
-//! A moved copy stays in the path's queue and uses the path's window until it has left the queue. Otherwise a slow path
-//! would repeatedly get a full window of chunks, and its timer would expire because of a queueing delay that was never
-//! measured. A copy has left when the receiver reports the second arrival of the chunk as a duplicate, when a chunk
-//! sent after it is acknowledged, or when a retransmission timeout has passed. A path on which all chunks are lost
-//! would never time out, because its chunks are moved before. Therefore the third case counts as a timeout if no
-//! acknowledgement for the path has arrived since.
+//! A moved copy stays in the path's queue and uses the path's window until it has left the queue. Otherwise a slow
+//! path would repeatedly get a full window of chunks, and its timer would expire because of a queueing delay that was
+//! never measured. A copy has left when the receiver reports the second arrival of the chunk as a duplicate, when a
+//! chunk sent after it is acknowledged, or when a retransmission timeout has passed. The third case counts as a
+//! timeout of the path if no acknowledgement for the path has arrived since. Without this rule a failed path would
+//! never time out, because its chunks are moved before.
 
 use anabranch_base::time::Time;
 use std::collections::VecDeque;
@@ -39,14 +40,14 @@ impl Copies {
         self.bytes
     }
 
-    /// Adds a copy. Copies of one path are added nearly in the order of transmission.
+    /// Adds a copy. The copies of a path are added nearly in the order of transmission.
     pub fn push(&mut self, copy: ChunkCopy) {
         let at = self.copies.partition_point(|other| other.sent_as < copy.sent_as);
         self.copies.insert(at, copy);
         self.bytes += u64::from(copy.bytes);
     }
 
-    /// The copy of this chunk.
+    /// Copy of the chunk with this TSN.
     pub fn find(&self, tsn: u64) -> Option<&ChunkCopy> {
         self.copies.iter().find(|copy| copy.tsn == tsn)
     }
@@ -56,12 +57,12 @@ impl Copies {
         self.copies.front()
     }
 
-    /// Transmission time of the last copy sent until the time `until`.
+    /// Time of the last transmission until `until`.
     pub fn last_before(&self, until: Time) -> Option<Time> {
         self.copies.iter().map(|copy| copy.sent_at).take_while(|&sent_at| sent_at <= until).last()
     }
 
-    /// Removes and returns the copy of this chunk, because it was received or is in flight in its place.
+    /// Removes and returns the copy of this chunk, after its arrival or when it becomes the counted transmission.
     pub fn take(&mut self, tsn: u64) -> Option<ChunkCopy> {
         let at = self.copies.iter().position(|copy| copy.tsn == tsn)?;
         let copy = self.copies.remove(at)?;
@@ -76,7 +77,7 @@ impl Copies {
         }
     }
 
-    /// Removes the copies sent before the time `since`. Returns the time of the last of these transmissions.
+    /// Removes the copies sent before the time `since`. Returns the time of the last one.
     pub fn expire(&mut self, since: Time) -> Option<Time> {
         let mut last = None;
         while let Some(copy) = self.copies.front().filter(|copy| copy.sent_at <= since) {
@@ -93,7 +94,7 @@ impl Copies {
         Some(copy)
     }
 
-    /// Transmission time of the first copy, which has left at most one retransmission timeout later.
+    /// Transmission time of the first copy, which counts as gone one retransmission timeout later.
     pub fn oldest(&self) -> Option<Time> {
         self.copies.front().map(|copy| copy.sent_at)
     }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_leave_by_duplicate_by_order_and_by_time() {
+    fn copies_are_removed_by_duplicate_order_and_time() {
         let mut copies = Copies::default();
         for (tsn, ms) in [(7, 30), (5, 10), (6, 20), (8, 40)] {
             copies.push(ChunkCopy { tsn, sent_as: tsn * 10, sent_at: at(ms), len: 80, bytes: 100 });

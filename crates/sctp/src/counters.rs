@@ -25,7 +25,7 @@
 
 use anabranch_endpoint::blocked::Causes;
 
-/// Why a path is blocked.
+/// The reason why a path is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocking {
     /// The send buffer is full, mostly of data in flight.
@@ -55,20 +55,20 @@ impl Causes<5> for Blocking {
     }
 }
 
-/// Why new data is not sent on a path that may carry it.
+/// Reason for which new data is not sent on a path that may carry it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// No cause.
+    /// There is no data.
     NoData,
-    /// A buffer or the congestion window.
+    /// A buffer or the congestion window is full.
     Blocked(Blocking),
     /// A packet smaller than the MTU is held back (Nagle).
     HeldBack,
-    /// The pacing rate or the limit on bursts.
+    /// The pacing rate or the limit on bursts permits no packet.
     Paced,
     /// The scheduler chose another path, or none.
     NotChosen,
-    /// Without CMT, new data leaves on another path.
+    /// Without CMT, new data uses another path.
     Standby,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Totals {
     pub asconf_confirmed: u64,
     pub errors_received: u64,
     pub forgeries: u64,
-    /// Messages abandoned after a fragment was sent, and before (RFC 7496 §4.4).
+    /// Messages abandoned after a fragment was sent, and before any was (RFC 7496 §4.4).
     pub messages_abandoned_sent: u64,
     pub messages_abandoned_unsent: u64,
     pub forward_tsns_sent: u64,

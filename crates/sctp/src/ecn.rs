@@ -31,7 +31,7 @@ impl Open {
         })
     }
 
-    /// Handles an ECNE, which was received on path `at`. The mark belongs to the path that carried the chunk.
+    /// Handles an ECNE that arrived on path `at`. The mark belongs to the path that carried the marked chunk.
     pub fn handle_echo(&mut self, core: &mut Core, now: Time, at: Option<usize>, echo: CongestionEcho) {
         let sent = &self.outbound.sent;
         let (tsn, next) = (echo.lowest_tsn.unwrap_near(sent.base()), sent.next_tsn());
@@ -49,7 +49,7 @@ impl Open {
         core.send_control(to, self.peer_tag, Chunk::CongestionReduced(reduced));
     }
 
-    /// Reduces the window of a path, once for all data in flight at that time.
+    /// Reduces the window of a path, at most once for the data in flight at that time.
     fn reduce(&self, core: &mut Core, now: Time, (carrier, tsn): (usize, u64)) {
         let path = &mut core.paths[carrier];
         if tsn < path.marks_heard {

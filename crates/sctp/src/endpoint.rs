@@ -16,7 +16,7 @@ use anabranch_wire::sctp::{Abort, Cause, Chunk};
 use anabranch_wire::{Content, Packet};
 
 impl Association {
-    /// Clears the cached "nothing to send" state, because an event at `now` may allow data to be sent.
+    /// Clears the cached result "nothing to send", because an event at `now` may allow data to be sent.
     pub(super) const fn clear_wait(&mut self, now: Time) {
         self.now = now;
         if let State::Open(open) = &mut self.state {
@@ -141,7 +141,7 @@ impl Association {
         matches!(&self.state, State::Open(open) if open.auth.is_none() && !open.extensions.zero_checksum)
     }
 
-    /// The next packet before AUTH and checksum are set; queued packets are sent first.
+    /// The next packet, whose AUTH and checksum are still to be set. Queued packets are sent first.
     fn next_packet(&mut self, now: Time) -> Option<Packet> {
         match &mut self.state {
             _ if !self.core.out.is_empty() => self.core.out.pop_front(),
@@ -176,8 +176,8 @@ impl Association {
     }
 }
 
-/// RFC 9260 §8.5: a packet has the local tag. ABORT and SHUTDOWN COMPLETE may reflect the peer's tag if they answer an
-/// out-of-the-blue packet; then they are not bundled (§8.4). Other packets with the peer's tag are rejected.
+/// Checks the verification tag (RFC 9260 §8.5): a packet has the local tag. ABORT and SHUTDOWN COMPLETE may reflect
+/// the peer's tag if they answer an out-of-the-blue packet; then they are not bundled (§8.4).
 fn tag_fits(tag: u32, own: u32, peer: u32, chunks: &[Chunk]) -> bool {
     let reflected = chunks.iter().any(|chunk| match chunk {
         Chunk::Abort(abort) => abort.reflected_tag,

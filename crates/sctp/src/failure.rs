@@ -43,14 +43,14 @@ impl Path {
         (self.missed, self.next_miss) = (0, Time::ZERO);
     }
 
-    /// Data is in flight although it has never answered: no other path was left.
+    /// Returns true if data is in flight on a path that has never answered, because no other path was left.
     pub fn carries_unconfirmed(&self) -> bool {
         self.reachability == Reachability::Unconfirmed && self.retransmission_timer.is_some()
     }
 
-    /// The path's interface has just come up: earlier errors and timeouts are no longer relevant. The path stays
-    /// suspected or inactive until it answers.
-    pub fn begin_again(&mut self, rto: RtoBounds) {
+    /// Discards errors and timeouts, because the interface of the path has just come up. The path stays suspected or
+    /// inactive until it answers.
+    pub fn forget_errors_of_outage(&mut self, rto: RtoBounds) {
         if self.errors > 0 || !self.active() {
             self.rtt = RttEstimator::new(rto);
         }
@@ -60,7 +60,7 @@ impl Path {
 }
 
 impl Core {
-    /// Consecutive errors of the association (RFC 9260 §8.1).
+    /// Consecutive errors of the association (RFC 9260 §8.1): those of the path with the fewest.
     fn errors(&self) -> u32 {
         let there = self.paths.iter().filter(|path| path.reachability != Reachability::Removed);
         there.map(|path| path.missed).min().unwrap_or(0)
@@ -71,8 +71,8 @@ impl Core {
         self.errors() > self.config.association_max_retrans
     }
 
-    /// A packet from the peer was received: the peer is reachable. After a silence on all paths, a heartbeat is sent at
-    /// once on each path with errors.
+    /// Records a packet from the peer. After a silence on all paths, a heartbeat is sent at once on each path with
+    /// errors.
     #[inline]
     pub fn note_peer_alive(&mut self, now: Time, tag: u32) {
         if self.is_silent() {
@@ -80,7 +80,7 @@ impl Core {
         }
     }
 
-    /// Every path has errors since the last packet from the peer.
+    /// Returns true if every path has errors since the last packet from the peer.
     #[inline]
     fn is_silent(&self) -> bool {
         let mut there = self.paths.iter().filter(|path| path.reachability != Reachability::Removed);
@@ -112,7 +112,7 @@ impl Core {
         }
     }
 
-    /// A path has answered: it becomes confirmed and active, and its errors are reset.
+    /// Handles an answer on a path: the path becomes confirmed and active, and its errors are reset.
     pub fn confirm(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         path.forget_errors();
@@ -128,13 +128,13 @@ impl Core {
             self.events.push_back(Event::PathUp(id));
         }
         if suspected || self.paths.iter().any(|path| path.suspect || path.carries_unconfirmed()) {
-            self.trust(now, at);
+            self.end_backoff(now, at);
         }
         self.rest(now, at);
     }
 
-    /// A path has answered: the back-off of its timer ends, and data on suspected paths moves to it.
-    pub fn trust(&mut self, now: Time, at: usize) {
+    /// Handles an answer on a path: the back-off of its timer ends, and data on suspected paths moves to it.
+    pub fn end_backoff(&mut self, now: Time, at: usize) {
         for (other, path) in self.paths.iter_mut().enumerate() {
             if let Some(due) = &mut path.retransmission_timer {
                 if other == at {
@@ -152,9 +152,9 @@ impl Core {
         self.update_path_state(at);
     }
 
-    /// A router reports that a destination is unreachable. This counts as an error of the path, like a lost heartbeat
-    /// (RFC 9260 §10, ICMP9). It does not count as silence of the peer, because there may be one such report per
-    /// packet.
+    /// Handles an ICMP report that a destination is unreachable. It counts as an error of the path, like a lost
+    /// heartbeat (RFC 9260 §10, ICMP9). It does not count as silence of the peer, because there may be one such
+    /// report per packet.
     pub fn path_unreachable(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         (path.errors, path.doubted) = (path.errors + 1, Some(now));

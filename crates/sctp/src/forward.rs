@@ -41,7 +41,7 @@ impl Open {
             return None;
         }
         core.totals.forward_tsns_received += 1;
-        self.inbound.step_to(to, &skips, &mut core.inbox);
+        self.inbound.skip_to(to, &skips, &mut core.inbox);
         None
     }
 }

@@ -9,15 +9,15 @@ pub(super) type Runs = Vec<(u64, u64)>;
 /// its lists keep their memory.
 #[derive(Debug, Default)]
 pub(super) struct Change {
-    /// Number of unchanged runs at both ends, and the runs that replace those between them.
+    /// Number of unchanged runs at both ends, and the runs between them.
     pub prefix: usize,
     pub suffix: usize,
     pub middle: Runs,
-    /// Acknowledged for the first time.
+    /// TSNs acknowledged for the first time.
     pub fresh: Runs,
-    /// Acknowledged before, but not by this SACK.
+    /// TSNs that earlier SACKs acknowledged and this one does not (reneged).
     pub taken_back: Runs,
-    /// The newly acknowledged TSNs will not be reneged.
+    /// True if the receiver promises to keep the newly acknowledged TSNs.
     pub kept: bool,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn difference(left: &[(u64, u64)], right: &[(u64, u64)], mut part: im
     }
 }
 
-/// Appends the runs that earlier SACKs reported after the last gap block of a full SACK.
+/// Appends the known runs above the last gap block of a SACK that had no room for more.
 pub(super) fn retain_tail(gaps: &mut Runs, known: &[(u64, u64)], limit: u64) {
     if limit == u64::MAX {
         return;

@@ -2,7 +2,7 @@
 //! when they are unexpected (§5.2).
 
 use super::association::{Association, CookieEchoed, CookieWait, State};
-use super::auth::{ADDRESS_CHANGES, Authentication, Offer, RANDOM, Verdict};
+use super::auth::{ADDRESS_CHANGES, AuthCheck, Authentication, Offer, RANDOM_BYTES};
 use super::common::{Core, violation};
 use super::cookie::{Cookie, Extensions, Peer};
 use super::open::Open;
@@ -18,7 +18,7 @@ use anabranch_wire::seq::Serial;
 use core::net::{IpAddr, SocketAddr};
 
 /// Maximum number of peer addresses that are stored: they are part of the cookie, which must fit a packet.
-const MOST_ADDRESSES: usize = 32;
+const MAX_PEER_ADDRESSES: usize = 32;
 
 /// The rows of the table in RFC 9260 §5.2.4.
 enum CookieCase {
@@ -39,7 +39,7 @@ pub(super) enum Known {
     Nothing,
     /// Both endpoints sent an INIT: the response has the tag and TSN of the local INIT.
     Begun { tag: u32, tsn: u32, ties: (u32, u32) },
-    /// There is an association; the cookie contains the tags of both endpoints.
+    /// There is an association, and the cookie contains the tags of both endpoints.
     Association { ties: (u32, u32) },
 }
 
@@ -181,7 +181,7 @@ impl Association {
             self.end(Reason::Refused);
             return;
         };
-        self.core.meet(origin, &peer);
+        self.core.adopt_peer_paths(origin, &peer);
         let (unknown, attempts, due, sent) = (unrecognised(init), 0, now, now);
         let auth = self.core.authentication((tag, tsn), &peer);
         let proven = origin.destination;
@@ -250,17 +250,17 @@ impl Association {
             // The usual case: there is no association yet.
             None => {
                 self.core.remote_port = cookie.source_port;
-                self.core.meet(begun, &cookie.peer);
+                self.core.adopt_peer_paths(begun, &cookie.peer);
                 self.begin(now, own, &cookie.peer);
-                // A COOKIE ECHO received before the peer's timer can have expired is the first transmission, and yields
-                // a round-trip time.
+                // If the COOKIE ECHO arrives before the peer's timer can have expired, it is the first transmission,
+                // and gives a sample of the round-trip time.
                 let age = now.since(cookie.created);
                 if age < self.core.config.rto.initial {
                     self.core.paths[self.core.primary].rtt.sample(age);
                 }
             }
             Some(CookieCase::Duplicate | CookieCase::Collision) if !matches!(self.state, State::Open(_)) => {
-                self.core.meet(begun, &cookie.peer);
+                self.core.adopt_peer_paths(begun, &cookie.peer);
                 self.begin(now, own, &cookie.peer);
             }
             Some(CookieCase::Duplicate) => {}
@@ -283,8 +283,8 @@ impl Association {
         true
     }
 
-    /// Whether the AUTH before a COOKIE ECHO is valid: with the keys of the existing association, or with those from
-    /// the cookie if there is none (RFC 4895 §6.3).
+    /// Checks the AUTH before a COOKIE ECHO: with the keys of the existing association, or with those from the cookie
+    /// if there is none (RFC 4895 §6.3).
     fn is_genuine(&mut self, auth: &Auth, cookie: &Cookie) -> bool {
         let verdict = if let State::Open(open) = &self.state {
             open.auth.as_ref().map(|own| own.verify(auth))
@@ -292,8 +292,8 @@ impl Association {
             let own = self.core.authentication((cookie.local_tag, cookie.local_tsn), &cookie.peer);
             own.map(|own| own.verify(auth))
         };
-        self.core.totals.forgeries += u64::from(verdict == Some(Verdict::Forged));
-        verdict == Some(Verdict::Genuine)
+        self.core.totals.forgeries += u64::from(verdict == Some(AuthCheck::Forged));
+        verdict == Some(AuthCheck::Genuine)
     }
 
     /// The row of the table in §5.2.4 that applies to a cookie; `None` if there is no association yet.
@@ -316,14 +316,14 @@ impl Association {
         })
     }
 
-    /// The association is established for the first time.
+    /// Establishes the association for the first time.
     fn begin(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
         self.core.events.push_back(Event::Connected);
         self.establish(now, own, peer);
     }
 
-    /// Resets all state: the association is established or has restarted. Only the address used in the handshake is
-    /// confirmed (§5.4).
+    /// Resets all state when the association is established or has restarted. Only the address used in the handshake
+    /// is confirmed (§5.4).
     pub(super) fn establish(&mut self, now: Time, own: (u32, u32), peer: &Peer) {
         let auth = self.core.authentication(own, peer);
         self.core.i_data = peer.extensions.i_data;
@@ -369,7 +369,7 @@ impl Core {
         let mut life = self.config.cookie_life;
         for parameter in &init.parameters {
             if let Parameter::CookiePreservative { increment_ms } = parameter {
-                // At most doubled, so that a cookie does not stay valid indefinitely.
+                // The increment is limited to the normal lifetime, so that a cookie does not stay valid indefinitely.
                 life += Duration::from_millis(u64::from(*increment_ms)).min(self.config.cookie_life);
             }
         }
@@ -502,7 +502,7 @@ impl Core {
 
     /// Creates the paths to the peer's listed addresses and removes all others. The primary path is the one used by the
     /// handshake.
-    pub(super) fn meet(&mut self, origin: Origin, peer: &Peer) {
+    pub(super) fn adopt_peer_paths(&mut self, origin: Origin, peer: &Peer) {
         // The peer's UDP port is assumed for all its addresses (RFC 6951 §5.4).
         self.udp = origin.udp.map(back);
         peer.addresses.iter().for_each(|&address| self.learn_remote(address));
@@ -515,7 +515,7 @@ impl Core {
             }
         }
         if self.find(origin.destination, origin.source).is_none() {
-            // A packet has arrived on this pair of addresses, so it is used whatever the configured routes are.
+            // A packet has arrived on this pair of addresses, so the pair is used whatever the configured routes are.
             self.add_path(origin.destination, origin.source);
         }
         if let Some(at) = self.find(origin.destination, origin.source) {
@@ -539,10 +539,10 @@ impl Core {
         let mut all: Vec<IpAddr> = listed.filter(|&address| self.can_use(address, origin.source)).collect();
         if !all.contains(&origin.source) {
             // Further addresses of the peer are ignored.
-            all.truncate(MOST_ADDRESSES - 1);
+            all.truncate(MAX_PEER_ADDRESSES - 1);
             all.push(origin.source);
         }
-        all.truncate(MOST_ADDRESSES);
+        all.truncate(MAX_PEER_ADDRESSES);
         all
     }
 
@@ -558,8 +558,8 @@ impl Core {
         init.parameters.iter().find_map(|parameter| match parameter {
             Parameter::HostName(_) => Some(Cause::UnresolvableAddress(parameter.to_bytes())),
             // RFC 4895 §6.1. Without authentication, the parameter is unknown.
-            Parameter::Random(bytes) if self.authenticates() && bytes.len() != RANDOM => {
-                Some(violation("a random number that has not 32 bytes"))
+            Parameter::Random(bytes) if self.authenticates() && bytes.len() != RANDOM_BYTES => {
+                Some(violation("a random number with a length other than 32 bytes"))
             }
             _ => None,
         })
@@ -570,7 +570,7 @@ impl Core {
     }
 }
 
-/// Whether the sender supports the family of `address`; without a list of families it supports all (§3.3.2.1.5).
+/// True if the sender supports the family of `address`; without a list of families it supports all (§3.3.2.1.5).
 fn supports_family(init: &Init, address: IpAddr) -> bool {
     let family = if address.is_ipv4() { AddressType::IPV4 } else { AddressType::IPV6 };
     init.parameters.iter().all(|parameter| match parameter {
@@ -579,7 +579,7 @@ fn supports_family(init: &Init, address: IpAddr) -> bool {
     })
 }
 
-/// Whether the sender supports authentication.
+/// True if the sender supports authentication.
 fn authenticates(init: &Init) -> bool {
     init.parameters.iter().any(|parameter| matches!(parameter, Parameter::Random(_)))
 }

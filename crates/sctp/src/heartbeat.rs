@@ -18,9 +18,9 @@ pub(super) struct Answer {
     pub at: usize,
     /// Time at which the heartbeat was sent.
     pub sent: Time,
-    /// The path had errors.
+    /// True if the path had errors.
     pub doubted: bool,
-    /// The pair of addresses of the path has changed.
+    /// True if the pair of addresses of the path has changed.
     pub moved: bool,
 }
 
@@ -55,9 +55,9 @@ impl Core {
         self.out.push_back(self.envelope(pair, udp, tag, chunk.into()));
     }
 
-    /// Whether other local addresses are tried: the only destination has not answered, and there are several local
-    /// addresses. Heartbeats are sent from each of them in order (RFC 9260 §6.4.1: another pair of source and
-    /// destination for retransmissions).
+    /// Returns true if heartbeats are sent from each local address in turn: the only destination has not answered,
+    /// and there are several local addresses (RFC 9260 §6.4.1: another pair of source and destination for
+    /// retransmissions).
     pub fn tries_other_sources(&self, at: usize) -> bool {
         let path = &self.paths[at];
         let own = path.local.ip();
@@ -102,7 +102,7 @@ impl Core {
         count
     }
 
-    /// Nothing was acknowledged in time on a path: sends a heartbeat from another local address if one is usable.
+    /// Sends a heartbeat from another usable local address, because nothing was acknowledged in time on a path.
     pub fn probe_other_sources(&mut self, at: usize) {
         if !matches!(self.paths[at].heartbeat, Heartbeat::Waiting { .. }) && self.tries_other_sources(at) {
             self.paths[at].heartbeat = Heartbeat::Idle { due: Time::ZERO };
@@ -149,7 +149,7 @@ impl Core {
             let proven = self.paths.iter().any(|path| path.remote.ip() == remote && path.active());
             let mut asked: Vec<IpAddr> = Vec::new();
             let unconfirmed = self.paths.iter().filter(|path| path.reachability == Reachability::Unconfirmed);
-            // The timeout of a path doubles with each error: it must not delay a newer path.
+            // Timeouts double with each error. A path with more errors must not delay a newer path.
             for path in unconfirmed.filter(|path| path.errors <= errors) {
                 if matches!(path.heartbeat, Heartbeat::Waiting { .. }) && !asked.contains(&path.remote.ip()) {
                     asked.push(path.remote.ip());
@@ -178,7 +178,7 @@ impl Core {
             let inactive = path.reachability == Reachability::Inactive;
             return if inactive { rto.min(usual.max(rto.div(self.sources_to(at)))) } else { rto };
         }
-        // A destination that does not answer is tried from each local address; the interval is divided by their number.
+        // A destination that does not answer is tried from each local address, and their number divides the interval.
         let in_turn = tries_others || !path.active() && self.config.paths == Paths::Destination;
         let sources = if in_turn { self.local.len() } else { 1 };
         rto.min(usual.max(SUSPECT_INTERVAL.div(sources as u64)))
@@ -208,7 +208,7 @@ impl Core {
         let moved = path.errors > 0 && self.learn_pair(at, source);
         self.confirm(now, at);
         if moved {
-            self.trust(now, at);
+            self.end_backoff(now, at);
         }
         self.rest(now, at);
         self.verify_paths(now, tag);
@@ -232,7 +232,7 @@ impl Core {
             path.reachability = Reachability::Inactive;
         }
         let unconfirmed = path.reachability == Reachability::Unconfirmed;
-        // Received data may have changed the source address since.
+        // Data received meanwhile may have changed the source address.
         let own = path.local.ip();
         let tried = matches!(path.heartbeat, Heartbeat::Waiting { source, .. } if source == own);
         if !path.active() && tried {
@@ -255,12 +255,12 @@ impl Core {
             return;
         }
         let (own, remote) = (self.paths[at].local.ip(), self.paths[at].remote.ip());
-        // If there is only one address, it and the measured state of the path are kept.
+        // With only one address, the address and the measured state of the path are kept.
         self.learn_pair(at, self.source_after(own, remote));
     }
 
-    /// The interface of a path cannot send any more: its destination is reached from another one, where its data in flight
-    /// is retransmitted at once.
+    /// Reaches the destination of a path from another interface, because the present one cannot send any more. Data
+    /// in flight is retransmitted there at once.
     pub fn leave_source(&mut self, now: Time, at: usize) {
         let before = self.paths[at].local;
         self.change_source(at);
@@ -277,9 +277,9 @@ impl Core {
         }
     }
 
-    /// Sends a heartbeat from a local address that no path uses: the peer may believe that this address does not answer. The
-    /// response is ignored.
-    pub fn show_source(&mut self, local: IpAddr, tag: u32) {
+    /// Sends a heartbeat from a local address that no path uses, because the peer may believe that this address does
+    /// not answer. The response is ignored.
+    pub fn probe_unused_source(&mut self, local: IpAddr, tag: u32) {
         let at = self.preferred();
         let remote = self.paths[at].remote.ip();
         if local.is_ipv4() == remote.is_ipv4() && is_routed(&self.config, local, remote) {
@@ -290,22 +290,22 @@ impl Core {
         }
     }
 
-    /// Data from this destination was received at a local address. While the destination does not answer, this pair of
-    /// addresses is used, with packets that fit the MTU of the local address. True if the pair has changed.
+    /// Uses a pair of addresses over which data has arrived while the destination does not answer, with packets that
+    /// fit the MTU of the local address. Returns true if the pair has changed.
     #[inline]
     pub fn learn_source(&mut self, at: usize, local: IpAddr) -> bool {
         !self.paths[at].active() && self.learn_pair(at, local)
     }
 
-    /// Whether the interface of a path can send.
+    /// True if the interface of a path can send.
     pub fn can_send(&self, at: usize) -> bool {
         !self.down.contains(&self.paths[at].local.ip())
     }
 
-    /// An interface can send (again): a destination that does not answer, or whose present source cannot send, is tried
-    /// from it, if there is a route. If a path is a pair of addresses, that pair is a separate path. Returns whether an
-    /// active destination has moved, whose data waits for its timer.
-    pub fn take_source(&mut self, at: usize, local: IpAddr) -> bool {
+    /// Tries an interface that can send (again) for a destination that does not answer, or whose present source
+    /// cannot send, if there is a route. If a path is a pair of addresses, that pair is a separate path. Returns true
+    /// if an active destination has moved, whose data waits for its timer.
+    pub fn try_source(&mut self, at: usize, local: IpAddr) -> bool {
         let path = &self.paths[at];
         let remote = path.remote.ip();
         let is_stranded = path.active() && !self.can_send(at);

@@ -22,14 +22,15 @@ impl Outbound {
         }
     }
 
-    /// Whether sending pauses after this packet until a SACK arrives or the application writes: no chunk is lost, no
-    /// write was refused, and the queue is empty or contains only a partial packet that is held back.
+    /// Returns true if the sender must pause after this packet until a SACK arrives or the application writes: no
+    /// chunk is lost, no write was refused, and the queue is empty or contains only a partial packet that is held
+    /// back.
     fn pauses_after_packet(&self, core: &Core) -> bool {
         let nothing_lost = self.sent.totals().lost_chunks() == 0;
         nothing_lost && self.refused.is_none() && (self.queue.bytes() == 0 || self.held_back(core))
     }
 
-    /// Whether the next chunk must wait for the congestion window of its path or for the receive window.
+    /// True if the next chunk must wait for the congestion window of its path or for the receive window.
     fn fills_window(&self, core: &Core, at: usize) -> bool {
         let path = &core.paths[at];
         let len = self.next_len().unwrap_or(path.mss);

@@ -12,7 +12,7 @@ use anabranch_wire::sctp::{Chunk, Duplicates, GapBlock, NrSack, Sack, SackFlags}
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
-/// Smaller receive buffers, in full packets, report each packet of window that becomes free.
+/// Buffers below this number of full packets send a SACK for each packet of window that becomes free.
 const SMALL_BUFFER_PACKETS: u64 = 16;
 
 /// Headers of IPv6, SCTP and I-DATA, bytes.
@@ -23,14 +23,15 @@ const MAX_HEADERS: u64 = 72;
 pub(super) struct AckPolicy {
     pub delay: Duration,
     pub every: u32,
-    /// Delay the acknowledgement of out-of-order data too, and report the number of acknowledged packets (DAC).
+    /// True if the acknowledgement of out-of-order data is delayed too, and reports the number of acknowledged
+    /// packets (DAC).
     pub dac: bool,
     pub nr_sack: bool,
     /// Share of the chunks above a gap that are discarded when the buffer is full.
     pub renege: f64,
-    /// The peer may abandon messages.
+    /// True if the peer may abandon messages.
     pub forward_tsn: bool,
-    /// The peer sends I-DATA.
+    /// True if the peer sends I-DATA.
     pub i_data: bool,
 }
 
@@ -42,13 +43,13 @@ pub(super) const fn following(from: u64, tsn: Serial) -> u64 {
 /// The result of receiving a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// Received for the first time.
+    /// The chunk was received for the first time.
     New,
-    /// A duplicate.
+    /// The chunk was received before.
     Duplicate,
-    /// The buffer has no room for it.
+    /// The buffer has no room for the chunk.
     Dropped,
-    /// New, but its stream does not exist: acknowledged and discarded.
+    /// The chunk is new, but its stream does not exist: it is acknowledged and discarded.
     NoSuchStream,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct Inbound {
     cumulative: u64,
     /// Received TSNs above the cumulative TSN.
     above: RangeSet,
-    /// The lowest of these runs, as of the last SACK, and the lowest TSN above which runs have changed since.
+    /// The lowest runs of received TSNs as of the last SACK, and the lowest TSN above which runs have changed since.
     lowest: VecDeque<(u64, u64)>,
     changed: u64,
     highest: u64,
@@ -74,7 +75,7 @@ pub(super) struct Inbound {
     packets: u32,
     due: Option<Time>,
     urgent: bool,
-    /// Whether data was received before: the first is acknowledged at once (RFC 9260 §5.1).
+    /// True once data was received: the first data is acknowledged at once (RFC 9260 §5.1).
     begun: bool,
     /// Window in the last SACK, and bytes received since.
     advertised: u64,
@@ -129,7 +130,7 @@ impl Inbound {
         self.reassembly.held()
     }
 
-    /// The same by stream; empty if there is only one.
+    /// Bytes waiting, by stream; empty if there is only one stream.
     pub fn held_by_stream(&self) -> &[u64] {
         self.reassembly.held_by_stream()
     }
@@ -145,7 +146,7 @@ impl Inbound {
     }
 
     /// Free bytes in the receive buffer. While nothing is readable and there is no gap, the window is at least two
-    /// packets. Otherwise a message that the peer begins and never ends could close the window permanently.
+    /// packets, because a message that the peer begins and never ends would close it permanently.
     fn window(&self, inbox: &Inbox) -> u64 {
         let free = self.capacity.saturating_sub(self.reassembly.held() + inbox.bytes());
         if inbox.bytes() == 0 && self.above.is_empty() { free.max(2 * self.mtu) } else { free }
@@ -162,10 +163,10 @@ impl Inbound {
             self.urgent = true;
             return Ok(Received::Duplicate);
         }
-        // Chunks that fill a gap are accepted beyond the window, up to twice the buffer. The next expected chunk is
-        // always accepted while nothing is readable; otherwise the association would stall. The limit of twice the
-        // buffer protects against a peer that begins many messages and ends none. The next chunk before a gap is an
-        // exception: chunks accepted after the gap may have used the buffer, so its limit is four times the buffer.
+        // A chunk that fills a gap is accepted beyond the window, up to twice the buffer: a peer that begins many
+        // messages and ends none must not use more. Two cases prevent a stall. The next expected chunk is always
+        // accepted while nothing is readable. Before a gap, its limit is four times the buffer, because chunks
+        // accepted after the gap may have used the buffer.
         let (len, window) = (u64::from(piece.len), self.window(inbox));
         let used = self.reassembly.held() + inbox.bytes();
         let most = self.capacity.saturating_mul(2);
@@ -201,8 +202,8 @@ impl Inbound {
         Ok(Received::New)
     }
 
-    /// Discards a share of the chunks above the first gap if the buffer has room for the missing chunks only. Never with
-    /// NR-SACKs, which promise to keep them.
+    /// Discards a share of the chunks above the first gap if the buffer has room for the missing chunks only. Does
+    /// nothing with NR-SACKs, which promise to keep acknowledged chunks.
     #[inline]
     fn renege(&mut self, inbox: &Inbox) {
         if self.policy.renege > 0.0 && !self.policy.nr_sack && !self.above.is_empty() {
@@ -225,9 +226,9 @@ impl Inbound {
         self.highest = self.above.last().map_or(self.cumulative, |(_, end)| end - 1);
     }
 
-    /// The sender has abandoned all missing chunks up to TSN `to`, and these messages (RFC 3758 §3.6). A SACK is always
-    /// sent.
-    pub fn step_to(&mut self, to: u64, skips: &[Skip], inbox: &mut Inbox) {
+    /// Skips all missing chunks up to TSN `to`, and these messages, which the sender has abandoned (RFC 3758 §3.6). A
+    /// SACK always follows.
+    pub fn skip_to(&mut self, to: u64, skips: &[Skip], inbox: &mut Inbox) {
         self.urgent = true;
         if to <= self.cumulative {
             return;
@@ -247,8 +248,8 @@ impl Inbound {
         self.reassembly.add_streams(count);
     }
 
-    /// Whether a TSN is more than 2^30 ahead. It was then sent before a reset of the TSNs, which adds half of their
-    /// range (RFC 6525 §5.2.4), and its chunk is late.
+    /// Returns true if a TSN is more than 2^30 ahead. Its chunk is late and was sent before a reset of the TSNs,
+    /// which adds half of their range (RFC 6525 §5.2.4).
     pub const fn is_from_before(&self, tsn: u64) -> bool {
         tsn > self.cumulative + (1 << 30)
     }
@@ -264,7 +265,7 @@ impl Inbound {
         self.reassembly.reset_streams(&all, inbox);
     }
 
-    /// Resets all streams; the next TSN is this one.
+    /// Resets all streams, and continues with this TSN.
     pub fn reset_tsns_and_streams(&mut self, next: Serial, inbox: &mut Inbox) {
         self.reset_streams(&[], inbox);
         self.cumulative = following(self.cumulative + 1, next) - 1;
@@ -282,7 +283,7 @@ impl Inbound {
     }
 
     /// Starts partial delivery when incomplete messages use half of the buffer (the partial delivery point, RFC 6458
-    /// §8.1.21). After a failed attempt, it is not attempted again for each chunk.
+    /// §8.1.21). After a failed attempt, the next one waits until more bytes are held.
     fn make_room(&mut self, inbox: &mut Inbox) {
         let held = self.reassembly.held();
         if held < self.tried_at.saturating_sub(self.capacity / 16) {
@@ -346,7 +347,7 @@ impl Inbound {
     pub fn window_opened(&mut self, inbox: &Inbox) {
         let window = self.window(inbox);
         if self.capacity < SMALL_BUFFER_PACKETS * self.mtu {
-            // Small buffers: each free packet is reported (RFC 1122 §4.2.3.3), and so is the end of a closed window.
+            // Small buffers report each free packet (RFC 1122 §4.2.3.3) and the end of a closed window.
             let full = self.mtu.saturating_sub(MAX_HEADERS).min(self.capacity / 2).max(1);
             let left = self.advertised.saturating_sub(self.since_sack);
             self.urgent |= window >= self.advertised + full || left < full && window >= left + full;
@@ -388,8 +389,8 @@ impl Inbound {
         }
     }
 
-    /// The lowest runs as gap blocks. They are kept for the next SACK; only those from the lowest change on are read
-    /// from the tree again.
+    /// Returns the lowest runs as gap blocks. They are kept for the next SACK; only those from the lowest change on
+    /// are read from the tree again.
     fn gap_blocks(&mut self, most: usize) -> Vec<GapBlock> {
         let from = core::mem::replace(&mut self.changed, u64::MAX);
         if self.above.is_empty() {

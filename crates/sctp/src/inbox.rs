@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub(super) enum Fragments {
     /// Consecutive TSNs, as always with DATA.
     Run(u64, u32),
-    /// Several runs, because other TSNs are between them.
+    /// Several runs, with TSNs of other messages between them.
     Scattered(Box<[(u64, u32)]>),
 }
 
@@ -48,9 +48,9 @@ pub(super) struct Message {
     pub unordered: bool,
     pub ppid: u32,
     pub fragments: Fragments,
-    /// The next part of this kind in the stream continues this message.
+    /// True if the next part of this kind in the stream continues this message.
     pub more: bool,
-    /// The message of the preceding parts was abandoned; this part is empty.
+    /// True for an empty part that ends a message whose rest was abandoned.
     pub aborted: bool,
 }
 
@@ -100,7 +100,7 @@ impl Inbox {
         self.delivered
     }
 
-    /// True once after the inbox has become non-empty.
+    /// Returns true once after the inbox has become non-empty.
     pub fn take_fresh(&mut self) -> bool {
         core::mem::take(&mut self.fresh)
     }

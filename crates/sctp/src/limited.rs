@@ -10,7 +10,7 @@ use anabranch_endpoint::blocked::Causes;
 use anabranch_endpoint::limits::{Limit, Limits};
 
 impl Path {
-    /// The cause that limits this path independently of the data: for example, it is not active.
+    /// The cause that limits this path even with data to send, if there is one: for example, the path is not active.
     #[inline]
     fn standing(&self) -> Option<Limit> {
         match self.reachability {
@@ -35,7 +35,7 @@ impl Core {
         };
         let path = &mut self.paths[at];
         if limit >= Limit::Pacing {
-            // If the window, the pacing rate or the path's state is the limit, no opportunity is missed.
+            // If the window, the pacing rate or the path's state is the limit, no free window is wasted.
             path.clock.set(now, limit, (0, None));
         } else if path.counters.data_packets_sent > 0 {
             let room = self.congestion.window(path.id).saturating_sub(path.in_window());
@@ -47,7 +47,7 @@ impl Core {
 
     /// Records that there is still no data.
     #[inline]
-    pub fn note_rest(&mut self, now: Time) {
+    pub fn note_no_data(&mut self, now: Time) {
         let same = |path: &Path| {
             let idle = matches!(path.clock.current(), Some(Limit::Application | Limit::Backup));
             path.standing().map_or(idle, |limit| path.clock.current() == Some(limit))
@@ -125,7 +125,7 @@ impl Outbound {
         core.follow_limits(now);
     }
 
-    /// Why nothing more is sent on path `at`; `counts` if new data may use it.
+    /// The cause for which nothing more is sent on path `at`; `counts` if new data may use the path.
     #[inline]
     fn stop(&self, core: &Core, (at, now): (usize, Time), (counts, cause): (bool, Option<Blocking>)) -> Stop {
         let path = &core.paths[at];
@@ -146,8 +146,7 @@ impl Outbound {
 }
 
 impl Association {
-    /// Records, before the association is open or after its end, that its paths are being established or that it has
-    /// ended.
+    /// Records, outside the open state, that the paths are being established or that the association has ended.
     #[cold]
     pub(super) fn note_limits_of_handshake(&mut self, now: Time) {
         match self.state {

@@ -15,7 +15,7 @@ pub(super) struct Limit {
     pub len: u64,
     pub stream: u16,
     pub unordered: bool,
-    /// TSNs of its first and newest fragments, and its number (SSN or MID).
+    /// TSNs of its first and newest fragments; and its number (SSN or MID).
     pub cut: Option<(u64, u64)>,
     pub number: u32,
 }
@@ -26,7 +26,7 @@ pub(super) struct Limits {
     messages: BTreeMap<u64, Limit>,
     /// Ends of lifetimes that have not been reached.
     expiries: BTreeSet<(Time, u64)>,
-    /// Lost chunks that have not been checked yet.
+    /// Lost chunks whose limits have not been checked yet.
     lost: Vec<u64>,
 }
 
@@ -128,14 +128,14 @@ pub(super) struct Forwarding {
     pub enabled: bool,
     /// Advanced.Peer.Ack.Point + 1: all lower TSNs are acknowledged or abandoned.
     pub ahead: u64,
-    /// TSN covered by the last FORWARD TSN sent, and the time at which it was sent. The TSN may be lower than `ahead`
-    /// if the chunk had no room.
+    /// TSN covered by the last FORWARD TSN, and its transmission time. The TSN may be lower than `ahead` if the chunk
+    /// had no room.
     pub told: u64,
     pub covered: u64,
     pub told_at: Time,
-    /// The lowest unacknowledged TSN at that time or since.
+    /// The lowest TSN that was unacknowledged at that time, or since.
     pub base: u64,
-    /// True if a SACK was received since.
+    /// True if a SACK has arrived since.
     pub heard: bool,
     /// True if the FORWARD TSN must be retransmitted.
     pub again: bool,
@@ -189,7 +189,7 @@ mod tests {
     use anabranch_base::time::Duration;
 
     #[test]
-    fn the_oldest_of_the_least_important_goes_first() {
+    fn lowest_priority_then_oldest_is_first() {
         let mut limits = Limits::default();
         for (serial, priority) in [(0, 3), (1, 9), (2, 9), (3, 1), (4, 4)] {
             let reliability = Reliability::Priority(priority);
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_ends_once() {
+    fn each_lifetime_expires_once() {
         let at = |ms| Time::ZERO + Duration::from_millis(ms);
         let mut limits = Limits::default();
         for (serial, life) in [(0, 50), (1, 20)] {

@@ -59,7 +59,7 @@ impl Listener {
         self.core.config.known_paths = known.clone();
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    /// Replaces an address of either host by another on the same interface, which has the same routes.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         self.core.config.renumber(old, new);
         self.ends.renumber(old, new);

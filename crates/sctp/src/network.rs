@@ -1,21 +1,20 @@
 //! Events from the network: packets that are too big, unreachable destinations, and local addresses that are added or
 //! removed.
 //!
-//! An ICMP message is accepted if the packet that it quotes has the verification tag of this association's
-//! packets, which is unknown to off-path attackers (RFC 9260 §10).
+//! An ICMP message is accepted if the packet that it quotes has the verification tag of this association's packets,
+//! which is unknown to off-path attackers (RFC 9260 §10).
 //!
 //! # The path MTU
-//! An MTU that a router reports is used at once, or, with
-//! [`Config::pmtu_discovery`](super::Config::pmtu_discovery), only probed ([`pmtu`](super::pmtu)).
+//! An MTU that a router reports is used at once, or, with [`Config::pmtu_discovery`](super::Config::pmtu_discovery),
+//! only probed ([`pmtu`](super::pmtu)).
 //!
 //! # A smaller path MTU
-//! The room for chunks, the congestion control's packet size and the fragmentation point of new data follow
-//! at once (RFC 9260 §7.3). A chunk that was cut before keeps its TSN and therefore its length. Where it no
-//! longer fits, it is sent again in a separate packet that routers may fragment
-//! ([`anabranch_wire::sctp::Packet::may_fragment`]), as §7.3 allows. IPv6 routers do not fragment, and this
-//! implementation does not fragment at the source: over IPv6 such a chunk goes to a path that it fits. If
-//! there is none, and the chunk has not arrived when a retransmission timer runs out, it can never arrive;
-//! the association then ends with an ABORT that gives this reason.
+//! The room for chunks, the congestion control's packet size and the fragmentation point of new data follow at once
+//! (RFC 9260 §7.3). A chunk that was cut before keeps its TSN and therefore its length. If it no longer fits, it is
+//! sent again in a separate packet that routers may fragment ([`anabranch_wire::sctp::Packet::may_fragment`]), as
+//! §7.3 allows. IPv6 routers do not fragment, and this implementation does not fragment at the source: over IPv6 such
+//! a chunk needs a path that it fits. If there is none, and the chunk has not arrived when a retransmission timer
+//! expires, the chunk can never arrive. The association then ends with an ABORT that gives this reason.
 
 use super::association::{Association, CookieEchoed, CookieWait, State};
 use super::common::Core;
@@ -91,8 +90,8 @@ impl Association {
         }
     }
 
-    /// The interface of the current pair cannot send: the handshake continues at once with another pair, if there is
-    /// one. This does not count as an unanswered attempt.
+    /// Continues the handshake with another pair of addresses, if there is one, because the interface of the current
+    /// pair cannot send. This does not count as an unanswered attempt.
     fn leave_interface(&mut self, now: Time) {
         let stuck = !self.core.can_send(self.core.primary);
         if stuck && (0..self.core.paths.len()).any(|at| self.core.can_send(at)) {
@@ -101,7 +100,7 @@ impl Association {
         }
     }
 
-    /// An interface can send (again): the handshake continues there at once, and its timer is reset.
+    /// Continues the handshake at once on an interface that can send (again), and resets the timer.
     fn try_interface(&mut self, now: Time, local: IpAddr) {
         let core = &mut self.core;
         let waits = matches!(self.state, State::CookieWait(_));
@@ -110,19 +109,19 @@ impl Association {
         let is_proven = matches!(&self.state, State::CookieEchoed(echoed) if echoed.proven == local);
         for at in 0..core.paths.len() {
             if waits || is_proven || !core.can_send(at) {
-                core.take_source(at, local);
+                core.try_source(at, local);
             }
         }
         let here = |path: &Path| path.local.ip() == local && path.reachability != Reachability::Removed;
         let found = if here(&core.paths[core.primary]) {
             Some(core.primary)
         } else {
-            // The COOKIE ECHO uses the pair that received the INIT ACK.
+            // The COOKIE ECHO uses the pair of addresses that received the INIT ACK.
             core.paths.iter().position(here).filter(|_| waits)
         };
         let Some(at) = found else { return };
         core.primary = at;
-        core.paths[at].begin_again(core.config.rto);
+        core.paths[at].forget_errors_of_outage(core.config.rto);
         if waits {
             self.send_init(now);
         } else {
@@ -145,7 +144,7 @@ impl Association {
             (State::Open(_), Unreachable::Protocol) => self.end(Reason::Reset),
             (State::Open(_), _) => {
                 self.core.path_unreachable(now, at);
-                self.core.evacuate();
+                self.core.move_lost_chunks();
                 // Heartbeats probe a failed path again.
                 if self.core.paths[at].reachability == Reachability::Inactive {
                     self.core.rest(now, at);
@@ -159,7 +158,8 @@ impl Association {
 }
 
 impl Open {
-    /// A router reports a path MTU of `mtu` bytes. Only a value smaller than the current one has an effect.
+    /// Handles a router's report of a path MTU of `mtu` bytes. Only a value smaller than the current one has an
+    /// effect.
     fn lower_mtu(&mut self, core: &mut Core, at: usize, mtu: u32) {
         if let Some(discovery) = &mut core.paths[at].discovery {
             discovery.too_big(mtu);
@@ -177,15 +177,15 @@ impl Open {
 }
 
 impl Open {
-    /// An interface can send; `returned` if it could not before. A heartbeat is sent at once on each of its paths that
-    /// is not healthy.
+    /// Handles an interface that can send; `returned` if it could not before. A heartbeat is sent at once on each of
+    /// its paths that is not healthy.
     pub fn interface_up(&mut self, core: &mut Core, now: Time, (local, returned): (IpAddr, bool)) {
         for at in 0..core.paths.len() {
-            let has_moved = core.take_source(at, local);
+            let has_moved = core.try_source(at, local);
             let path = &mut core.paths[at];
             let concerned = path.local.ip() == local && path.reachability != Reachability::Removed;
             if concerned && (returned || path.errors > 0 || !path.active()) {
-                path.begin_again(core.config.rto);
+                path.forget_errors_of_outage(core.config.rto);
                 core.send_heartbeat(now, at, self.peer_tag);
             }
             if has_moved {
@@ -196,7 +196,7 @@ impl Open {
         }
         let is_used = |path: &Path| path.local.ip() == local && path.reachability != Reachability::Removed;
         if returned && core.config.paths == Paths::Destination && !core.paths.iter().any(is_used) {
-            core.show_source(local, self.peer_tag);
+            core.probe_unused_source(local, self.peer_tag);
         }
         self.outbound.paths_changed(core);
     }
@@ -232,9 +232,9 @@ impl Open {
 }
 
 impl Core {
-    /// An interface cannot send any more. If a path over another interface is healthy, the retransmission timers of the
-    /// paths from this interface expire at once; a path without data in flight counts an error. Otherwise its
-    /// destinations are reached from another interface, if there is one.
+    /// Handles an interface that cannot send any more. If a path over another interface is healthy, the
+    /// retransmission timers of the paths from this interface expire at once; a path without data in flight counts an
+    /// error. Otherwise its destinations are reached from another interface, if there is one.
     pub fn interface_down(&mut self, now: Time, local: IpAddr) {
         let spared = (0..self.paths.len()).any(|at| self.paths[at].healthy() && self.can_send(at));
         if !spared {

@@ -1,9 +1,9 @@
-//! Network control: requests of paths to the routers on their way, and the records that return (Becke2014 §8.1.2). The
-//! format is our own, and experimental.
+//! Network control: each path sends requests to the routers on its way, and gets back their records (Becke2014
+//! §8.1.2). The format is our own, and experimental.
 //!
-//! A path's first packet with new data carries a request, and then one packet after each interval. The receiver returns
-//! the records of a request with a SACK on the path that brought it, at once. A report precedes a request where
-//! both are due, because a packet has room for one chunk at the place that routers read.
+//! The first packet with new data of a path carries a request, and later one packet per interval. The receiver
+//! returns the records of a request at once, with a SACK on the path that carried the request. If a report and a
+//! request are due, the report is sent first, because a packet has room for one chunk at the place that routers read.
 
 use super::common::Core;
 use super::path::Reachability;
@@ -14,19 +14,19 @@ use anabranch_wire::sctp::NetworkControl;
 /// State of network control, if it is enabled.
 #[derive(Debug)]
 pub(super) struct Control {
-    /// Random number by which routers recognise the association.
+    /// Random number that identifies the association to routers.
     association: u32,
     interval: Duration,
     /// Time of each path's next request.
     due: Vec<Time>,
-    /// Requests to return, with the path that brought each; one per path.
+    /// Requests whose records are to be returned, and their paths; one per path.
     pending: Vec<(usize, Box<NetworkControl>)>,
     /// The last report of each path that has one.
     reports: Vec<(PathId, Box<NetworkControl>)>,
 }
 
 impl Control {
-    /// The state for an association that repeats requests after this interval.
+    /// Creates the state of an association that repeats requests after this interval.
     pub fn new(association: u32, interval: Duration) -> Self {
         Self { association, interval, due: Vec::new(), pending: Vec::new(), reports: Vec::new() }
     }
@@ -36,23 +36,23 @@ impl Control {
         self.reports.iter().map(|(path, report)| (*path, &**report))
     }
 
-    /// Whether a path has brought a request that has not been returned.
+    /// Returns true if a path's request has not been returned.
     pub fn owes_report(&self, at: usize) -> bool {
         self.pending.iter().any(|&(known, _)| known == at)
     }
 
-    /// Whether a report is of this association.
+    /// Returns true if a report belongs to this association.
     pub const fn has_sent(&self, report: &NetworkControl) -> bool {
         report.association == self.association
     }
 
-    /// Takes the request that a path has brought and that has not been returned.
+    /// Removes and returns the request of a path that has not been returned.
     pub fn take_pending(&mut self, at: usize) -> Option<Box<NetworkControl>> {
         let place = self.pending.iter().position(|&(known, _)| known == at)?;
         Some(self.pending.remove(place).1)
     }
 
-    /// Stores a request that a path has brought, in place of an earlier one of that path.
+    /// Stores a request that arrived on a path, in place of an earlier one of that path.
     pub fn store_request(&mut self, at: usize, request: Box<NetworkControl>) {
         self.pending.retain(|&(known, _)| known != at);
         self.pending.push((at, request));
@@ -65,7 +65,7 @@ impl Control {
         self.reports.sort_by_key(|&(path, _)| path);
     }
 
-    /// Whether a request of a path is due.
+    /// True if a request of a path is due.
     pub fn is_due(&self, at: usize, now: Time) -> bool {
         at < usize::from(NetworkControl::MAX_PATHS) && self.due.get(at).is_none_or(|&due| due <= now)
     }

@@ -36,7 +36,7 @@ impl Open {
         Some(Box::new(request))
     }
 
-    /// Begins a packet with a SACK with the records of a request, if the SACK's path has brought one.
+    /// Puts the records of a request in front of a SACK, if the SACK's path has carried a request.
     pub fn push_report(&mut self, core: &mut Core, chunks: &mut Chunks) {
         let Some(control) = &mut self.control else { return };
         let Some(request) = control.take_pending(self.ack_path) else { return };
@@ -64,14 +64,14 @@ impl Open {
         } else if let Some(at) = at {
             core.totals.network_requests_received += 1;
             control.store_request(at, chunk);
-            // A later packet on a nearer path would move the SACK there.
+            // A SACK is sent at once, since a later packet on a nearer path would move the SACK there.
             self.inbound.acknowledge_now();
         } else {
             core.totals.network_controls_ignored += 1;
         }
     }
 
-    /// Counts a chunk of the type with an invalid content.
+    /// Counts a network control chunk with an invalid content.
     pub fn ignore_network_control(&self, core: &mut Core) {
         core.totals.network_controls_ignored += u64::from(self.control.is_some());
     }

@@ -34,10 +34,10 @@ pub(super) struct Open {
     pub reconfig: StreamChanges,
     /// Network control, if it is enabled.
     pub control: Option<Box<Control>>,
-    /// Destination path of the next SACK: the path that received the last data, or the fastest of those with
-    /// unacknowledged data.
+    /// Path of the next SACK: the one that received the last data, or the fastest of those with unacknowledged data.
     pub ack_path: usize,
-    /// Local and remote address of that packet. The SACK uses the same pair, whatever the state of the path is.
+    /// Local and remote address of the last data packet. The SACK uses the same pair, whatever the state of the path
+    /// is.
     pub ack_pair: (IpAddr, IpAddr),
 }
 

@@ -28,9 +28,9 @@ use std::collections::BTreeMap;
 /// A zero-window probe (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Probe {
-    /// The window is open, or SACKs for data in flight will report when it opens.
+    /// The window is open, or data is in flight whose SACKs will report the open window.
     None,
-    /// The window is closed and nothing is in flight: a chunk is sent at this time.
+    /// The window is closed and nothing is in flight: a probe is due at this time.
     Waiting(Time),
     /// The chunk may be sent now.
     Due,
@@ -51,10 +51,10 @@ pub(super) struct Outbound {
     pub widest: u64,
     /// Runs of TSNs acknowledged after a gap, as of the latest SACK.
     pub gaps: Vec<(u64, u64)>,
-    /// The non-renegable ones of these runs, if the peer's SACKs report both kinds.
+    /// Non-renegable runs among these, if the peer's SACKs report both kinds.
     pub kept: Vec<(u64, u64)>,
     pub mixed: bool,
-    /// Changes that the last SACK made to these runs.
+    /// Changes of these runs by the last SACK.
     pub change: Change,
     /// True if a SACK contained renegable blocks.
     pub renegable: bool,
@@ -63,7 +63,8 @@ pub(super) struct Outbound {
     /// True if all written data is acknowledged and [`settle`](Self::settle) found nothing to send. Then there is
     /// nothing to send until the next write.
     resting: bool,
-    /// Length of the next fragment if no path had room for it, and since then the application has only written more.
+    /// Time, and length of the next fragment, since which no path had room for it. Set while the only later events
+    /// are writes of the application, which cannot change that.
     waits: Option<(Time, u32)>,
     pub probe: Probe,
     /// Number of responses to losses (recovery phases and timeouts).
@@ -82,9 +83,9 @@ pub(super) struct Outbound {
     /// Largest payload of a chunk that fits every path.
     pub fragment: u32,
     i_data: bool,
-    /// The application will write no more: small packets are not held back.
+    /// True if the application will write no more, so that small packets are not held back.
     pub closing: bool,
-    /// Reason for which new data waits, as last recorded among the decisions.
+    /// Last recorded reason for which new data waits.
     waiting: Option<DecisionReason>,
     pub states: Vec<PathState>,
 }
@@ -188,7 +189,7 @@ impl Outbound {
         len
     }
 
-    /// Notifies the application if a refused write may fit now, because data has left the send buffer.
+    /// Notifies the application that data has left the send buffer, so that a refused write may fit now.
     pub fn notify_space(&mut self, core: &mut Core) {
         if let Some(len) = self.refused
             && (len <= self.space(core) || self.used() == 0)
@@ -208,7 +209,8 @@ impl Outbound {
         self.resting
     }
 
-    /// Nothing is in flight, and the next chunk gets this TSN (RFC 6525 §5.2.7). SACKs for earlier TSNs are ignored.
+    /// Sets the TSN of the next chunk while nothing is in flight (RFC 6525 §5.2.7). SACKs for earlier TSNs are
+    /// ignored.
     pub fn rebase(&mut self, next: Serial) {
         let before = self.sent.next_tsn();
         self.sent.rebase(following(before, next));
@@ -259,8 +261,9 @@ impl Outbound {
         Some(message.left.min(u64::from(self.fragment)) as u32)
     }
 
-    /// Whether new data waits because only a partial packet is left, data is in flight, and the application may add to
-    /// it (Nagle, RFC 9260 §6.1). A partial packet without room for another chunk counts as full.
+    /// Returns true if new data waits for Nagle's algorithm (RFC 9260 §6.1): only a partial packet is left, data is
+    /// in flight, and the application may add to the packet. A partial packet without room for another chunk counts
+    /// as full.
     pub fn held_back(&self, core: &Core) -> bool {
         core.config.nagle
             && !self.closing
@@ -282,7 +285,7 @@ impl Outbound {
             let at = core.preferred();
             return (closed || self.may_carry(core, (at, now), len)).then_some(at);
         }
-        // Usually the last call of an event finds every window full. Then no scheduler selects a path.
+        // The last call of an event usually finds every window full. Then no scheduler selects a path.
         if !core.paths.iter().any(|path| core.window_admits(path, len)) {
             return None;
         }
@@ -300,10 +303,10 @@ impl Outbound {
         for (at, path) in core.paths.iter().enumerate() {
             let usable = core.in_use(at);
             let (cwnd, in_window) = (core.congestion.window(path.id), path.in_window());
-            let owes = self.owes(path);
+            let has_lost_chunks = self.has_lost_chunks(path);
             let mut queueable = 0;
             if usable
-                && !owes
+                && !has_lost_chunks
                 && path.is_released(now)
                 && core.admits((cwnd, in_window), path, len)
                 && path.has_share(splitting, &shared)
@@ -318,7 +321,7 @@ impl Outbound {
                 outstanding: in_window,
                 queueable,
                 queued: path.totals.buffered(),
-                recovering: path.recovery.is_some() || owes,
+                recovering: path.recovery.is_some() || has_lost_chunks,
                 srtt: path.rtt.srtt(),
                 rtt_variation: path.rtt.rttvar(),
                 ssthresh: if rates { core.congestion.ssthresh(path.id) } else { u64::MAX },
@@ -339,10 +342,10 @@ impl Outbound {
         }
     }
 
-    /// Whether a path may carry `len` bytes of new data.
+    /// True if a path may carry `len` bytes of new data.
     pub fn may_carry(&self, core: &Core, (at, now): (usize, Time), len: u32) -> bool {
         let path = &core.paths[at];
-        !self.owes(path) && path.is_released(now) && core.window_admits(path, len)
+        !self.has_lost_chunks(path) && path.is_released(now) && core.window_admits(path, len)
     }
 
     /// Fills a packet for path `at` with new chunks that fit the remaining `room`.
@@ -513,8 +516,8 @@ impl Outbound {
         })
     }
 
-    /// Called when nothing more can be sent now, not even a fragment of `len` bytes, if there is one. Records which
-    /// path is blocked and why, and schedules a probe of a closed window.
+    /// Records which path is blocked and why, and schedules a probe of a closed window. Called when nothing more can
+    /// be sent now, not even a fragment of `len` bytes, if there is one.
     pub fn settle(&mut self, core: &mut Core, (len, now): (Option<u32>, Time)) {
         if let Some(len) = len
             && u64::from(len) > self.window()
@@ -537,7 +540,7 @@ impl Outbound {
             self.note_wait(core, now);
         }
         self.resting = self.drained() && self.refused.is_none();
-        // A write lifts the burst limit, and may complete a partial packet.
+        // A write lifts the burst limit and may complete a partial packet.
         let whole = self.queue.bytes() + u64::from(self.header()) >= u64::from(self.fragment);
         // With fixed paths, a write to another stream may find room.
         let fixed = core.config.stream_paths == StreamPaths::Fixed;
@@ -568,7 +571,8 @@ impl Outbound {
         }
     }
 
-    /// Why new data is not sent on a path. `next` is the length of the next fragment or of the refused write.
+    /// The cause that keeps new data from being sent on a path. `next` is the length of the next fragment or of the
+    /// refused write.
     pub fn blocking(
         &self,
         core: &Core,
@@ -576,7 +580,7 @@ impl Outbound {
         (next, shared): (Option<u32>, &Shared),
     ) -> Option<Blocking> {
         let path = &core.paths[at];
-        if self.owes(path) || !core.window_admits(path, next.unwrap_or(path.mss)) {
+        if self.has_lost_chunks(path) || !core.window_admits(path, next.unwrap_or(path.mss)) {
             return (!self.held_back(core)).then_some(Blocking::CongestionWindow);
         }
         let sender = |moving: u64, gap_acknowledged: u64| {

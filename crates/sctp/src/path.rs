@@ -22,7 +22,7 @@ use anabranch_endpoint::rate::PathRate;
 /// Reachability of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reachability {
-    /// No answer has been received from this address yet (RFC 9260 §5.4).
+    /// No answer has been received on the path yet (RFC 9260 §5.4).
     Unconfirmed,
     /// The path answers.
     Active,
@@ -35,11 +35,11 @@ pub(super) enum Reachability {
 /// The heartbeat of a path (RFC 9260 §8.3).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Heartbeat {
-    /// None is due.
+    /// No heartbeat is due.
     Off,
     /// Time of the next heartbeat, unless data is sent before.
     Idle { due: Time },
-    /// Waits to confirm the path as soon as HB.Max.Burst allows.
+    /// The path waits to be confirmed, until HB.Max.Burst allows a heartbeat.
     Queued,
     /// A heartbeat was sent from this local address and has not been answered.
     Waiting { nonce: u64, source: IpAddr, until: Time },
@@ -50,7 +50,8 @@ pub(super) enum Heartbeat {
 pub(super) struct Recovery {
     /// Number of the phase within the association; identifies its losses.
     pub phase: u32,
-    /// Number of the latest transmission at the start; the phase ends when all transmissions up to it are acknowledged.
+    /// Number of the latest transmission at the start. The phase ends when all transmissions up to it are
+    /// acknowledged.
     pub exit: u64,
     /// Chunks lost in this phase and not yet acknowledged.
     pub pending: u32,
@@ -64,11 +65,11 @@ pub(super) struct Episode {
     pub timeout: bool,
     /// Chunks counted as lost.
     pub lost: u32,
-    /// Number of these chunks whose first transmission is known to have arrived.
+    /// Number of these chunks of which the first transmission is known to have arrived.
     pub shown: u32,
     /// The newest TSN acknowledged by the current SACK without a retransmission; 0 for none.
     pub newest: u64,
-    /// Number of SACKs that acknowledged such chunks.
+    /// Number of SACKs that acknowledged chunks without a retransmission.
     pub sacks: u32,
 }
 
@@ -77,7 +78,7 @@ pub(super) struct Episode {
 pub(super) struct Repeat {
     pub path: u8,
     pub episode: u32,
-    /// The chunk had been sent only once before, so that a duplicate proves which retransmission was spurious.
+    /// True if the chunk had been sent only once before, so that a duplicate proves the retransmission spurious.
     pub sure: bool,
 }
 
@@ -97,14 +98,14 @@ pub(super) struct SackSummary {
     pub before: u64,
     /// The oldest transmission in flight before the SACK.
     pub oldest: Option<u64>,
-    /// Highest and lowest newly acknowledged transmission of chunks that were sent once.
+    /// Highest and lowest newly acknowledged transmissions of chunks that were sent once.
     pub highest: u64,
     pub lowest: u64,
-    /// Time of the highest one.
+    /// Time of the highest of these transmissions.
     pub sent_at: Time,
-    /// Time of the latest acknowledged transmission of chunks that only this path has carried.
+    /// Time of the latest acknowledged transmission of a chunk that only this path has carried.
     pub answered: Option<Time>,
-    /// The oldest chunk in flight was acknowledged (pseudo-cumulative advance).
+    /// True if the oldest chunk in flight was acknowledged (pseudo-cumulative advance).
     pub advanced: bool,
 }
 
@@ -123,7 +124,7 @@ pub(super) struct Setup {
     pub missing_reports: u32,
 }
 
-/// A path.
+/// One path of an association.
 #[derive(Debug)]
 pub(super) struct Path {
     pub id: PathId,
@@ -146,11 +147,11 @@ pub(super) struct Path {
     pub errors: u32,
     /// Time of the last error: only an answer to a later packet proves that the path works.
     pub doubted: Option<Time>,
-    /// Errors since the last packet from the peer on any path, and the earliest time at which the next one is counted.
+    /// Errors since the last packet from the peer on any path, and the earliest time at which the next one counts.
     pub missed: u32,
     pub next_miss: Time,
-    /// The path has not answered, and there are other paths (potentially failed, RFC 7829 §3.2). It may already be
-    /// inactive.
+    /// True if the path has not answered and there are other paths (potentially failed, RFC 7829 §3.2). It may
+    /// already be inactive.
     pub suspect: bool,
     pub retransmission_timer: Option<Time>,
     pub heartbeat: Heartbeat,
@@ -158,10 +159,10 @@ pub(super) struct Path {
     pub discovery: Option<Box<Discovery>>,
     /// Time of the last packet that the peer must answer.
     pub last_sent: Time,
-    /// The next round-trip time is measured with transmissions from this number on (once per round trip, RFC 9260
-    /// §6.3.1 C4).
+    /// Number of the first transmission that gives the next sample of the round-trip time (one per round trip, RFC
+    /// 9260 §6.3.1 C4).
     pub measure_from: u64,
-    /// Totals of the chunks that the path carried last.
+    /// Totals over the chunks whose last transmission used this path.
     pub totals: ChunkTotals,
     /// All transmissions in flight, oldest first.
     pub order: VecDeque<Flight>,
@@ -171,14 +172,14 @@ pub(super) struct Path {
     /// Highest acknowledged transmission of chunks that were sent once.
     pub highest_acked: u64,
     pub recovery: Option<Recovery>,
-    /// ECN marks of chunks with lower TSNs have been processed.
+    /// ECN marks of chunks below this TSN have been processed.
     pub marks_heard: u64,
     pub episode: Episode,
     pub copies: Copies,
     /// With a scheduler that sends all data on every path: the path has carried or skipped all chunks below this TSN.
     pub cursor: u64,
-    /// Start of the time for which the path's chunks are moved, restarted when its window is halved; and the time of
-    /// the last move.
+    /// Start of the current series of chunk moves away from this path, set again when its window is halved; and the
+    /// time of the last move.
     pub holds_up: Option<(Time, Time)>,
     /// Time of the last acknowledgement of a chunk that only this path has carried, and the response to silence since
     /// then.
@@ -191,10 +192,10 @@ pub(super) struct Path {
     pub tolerance: u32,
     pub patient_for: u32,
     /// Time at which a chunk with enough missing reports is lost if it has not been acknowledged.
-    pub patience_due: Option<Time>,
-    /// Lost chunks to retransmit on this path, and stale entries of chunks that are no longer lost.
+    pub reordering_due: Option<Time>,
+    /// Lost chunks to retransmit on this path. Entries of chunks that are no longer lost are stale.
     pub resend: BTreeSet<u64>,
-    /// One packet of lost chunks may be sent regardless of the window (RFC 9260 §7.2.4 rule 3).
+    /// True if one packet of lost chunks may be sent regardless of the window (RFC 9260 §7.2.4 rule 3).
     pub resend_now: bool,
     /// Packets of new data that may still be sent in response to the current event.
     pub burst_left: u32,
@@ -202,12 +203,12 @@ pub(super) struct Path {
     /// Rate estimator of a congestion control that needs rate samples or pacing.
     pub rate: Option<Box<PathRate>>,
     pub counters: Counters,
-    /// Why no new data was sent at the last opportunity, if there was data.
+    /// Cause for which no new data was sent at the last opportunity, if there was data.
     pub blocked: Option<Blocking>,
     /// Times by the cause that limits sending.
     pub clock: LimitClock,
     pub peak: DeliveryPeak,
-    /// The window has left slow start, and no event since could have returned it to slow start.
+    /// True if the window has left slow start, and no later event can have led back to it.
     pub avoids: bool,
 }
 
@@ -252,7 +253,7 @@ impl Path {
             latest_rtt: Duration::ZERO,
             tolerance: 0,
             patient_for: 0,
-            patience_due: None,
+            reordering_due: None,
             resend: BTreeSet::new(),
             resend_now: false,
             burst_left: u32::MAX,
@@ -304,7 +305,7 @@ impl Path {
         padded(self.header + len)
     }
 
-    /// Whether a window of `cwnd` bytes, of which `used` are in use, is full. Without overshoot it is full when another
+    /// True if a window of `cwnd` bytes, of which `used` are in use, is full. Without overshoot it is full when another
     /// packet does not fit.
     pub const fn fills(&self, cwnd: u64, used: u64, overshoot: bool) -> bool {
         let slack = if overshoot { 0 } else { self.room as u64 - 1 };
@@ -329,7 +330,7 @@ impl Path {
         if let Some(due) = self.retransmission_timer {
             next = next.min(due);
         }
-        if let Some(due) = self.patience_due {
+        if let Some(due) = self.reordering_due {
             next = next.min(due);
         }
         if let Some(sent_at) = self.copies.oldest() {
@@ -351,7 +352,7 @@ impl Path {
             Self { reachability: self.reachability, counters, blocked, clock, peak, ..Self::new(id, setup) };
     }
 
-    /// The address of the path was added again: all state except its counters is reset.
+    /// Resets all state except the counters, because the address of the path was added again.
     pub fn revive(&mut self, rto: RtoBounds) {
         self.reachability = Reachability::Unconfirmed;
         self.rtt = RttEstimator::new(rto);

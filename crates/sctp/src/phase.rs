@@ -18,7 +18,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// New user data is accepted from the application.
+    /// Returns true if the application may write data.
     pub fn takes_writes(self) -> bool {
         self == Self::Established
     }
@@ -28,12 +28,12 @@ impl Phase {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
     }
 
-    /// Data chunks may come in: not after the peer's SHUTDOWN or SHUTDOWN ACK.
+    /// Returns true if the peer may send data: not after its SHUTDOWN or SHUTDOWN ACK.
     pub const fn takes_data(self) -> bool {
         matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent { .. })
     }
 
-    /// When the timer of the phase is due.
+    /// Time of the phase's timer.
     pub fn due(self) -> Time {
         match self {
             Self::ShutdownSent { due, guard } => due.min(guard),

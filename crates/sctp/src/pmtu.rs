@@ -15,9 +15,9 @@ const PMTU_RAISE_TIMER: Duration = Duration::from_secs(600);
 /// Time for which a confirmed length is not probed again after a loss. Without it, every loss for another reason (a
 /// full queue, an intermittent path) would trigger a probe. It is at least the time allowed for the answer to a probe
 /// (`PROBE_TIMER`, §5.1.1).
-const CERTAINTY: Duration = Duration::from_secs(15);
+const CONFIRMATION_LIFETIME: Duration = Duration::from_secs(15);
 /// The search ends when the largest confirmed length and the smallest failed length differ by at most this, bytes.
-const RESOLUTION: u32 = 8;
+const SEARCH_RESOLUTION: u32 = 8;
 
 /// Phase of the discovery (§5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Discovery {
         }
     }
 
-    /// Data was lost for a while: packets of the current length may be dropped now (§4.3).
+    /// Handles repeated losses of data: packets of the current length may be dropped now (§4.3).
     pub fn suspect(&mut self, now: Time) {
         if now >= self.certain_until
             && self.current > self.base
@@ -100,7 +100,7 @@ impl Discovery {
         }
     }
 
-    /// A router reports an MTU of `mtu` bytes. The value is a hint that only a probe confirms (§4.6.2).
+    /// Handles a router's report of an MTU of `mtu` bytes. The value is a hint that only a probe confirms (§4.6.2).
     pub fn too_big(&mut self, mtu: u32) {
         if mtu < self.least || mtu >= self.most {
             return;
@@ -162,7 +162,7 @@ impl Discovery {
     }
 
     fn search_below(&mut self, now: Time, above: u32) {
-        if above - self.current <= RESOLUTION {
+        if above - self.current <= SEARCH_RESOLUTION {
             self.complete(now);
         } else {
             self.enter(Stage::Search { above, first: None });
@@ -191,7 +191,7 @@ impl Discovery {
             Stage::Search { above, .. } => self.search_below(now, above),
             stage => {
                 if stage == Stage::Doubt {
-                    self.certain_until = now + CERTAINTY;
+                    self.certain_until = now + CONFIRMATION_LIFETIME;
                 }
                 self.complete(now);
             }
@@ -234,13 +234,13 @@ mod tests {
     fn discovery_finds_the_path_mtu() {
         for mtu in [1220, 1224, 1280, 1300, 1400, 1492, 1496, 1499, 1500] {
             let current = found(mtu).0.current();
-            assert!(current <= mtu && mtu < current + RESOLUTION + 4, "{current} of {mtu}");
+            assert!(current <= mtu && mtu < current + SEARCH_RESOLUTION + 4, "{current} of {mtu}");
         }
         assert_eq!(found(1500).0.current(), 1500);
     }
 
     #[test]
-    fn an_ordinary_path_needs_two_probes() {
+    fn path_with_interface_mtu_needs_two_probes() {
         let mut discovery = Discovery::new((576, 1220), 1500);
         let mut now = Time::ZERO;
         assert_eq!(settle(&mut discovery, &mut now, 1500), 2);
@@ -249,7 +249,7 @@ mod tests {
 
     /// §5.2: if the base length is not carried, the minimum length is used, and the base length is probed again.
     #[test]
-    fn a_path_below_the_base_length_is_an_error_that_ends() {
+    fn base_length_is_probed_again_after_an_error() {
         let (mut discovery, mut now) = found(1000);
         assert_eq!(discovery.current(), 576);
         settle(&mut discovery, &mut now, 1500);
@@ -269,7 +269,7 @@ mod tests {
 
     /// Losses that are independent of the length cause few probes. A reduced path MTU is detected nevertheless.
     #[test]
-    fn an_innocent_path_is_not_doubted_with_every_loss() {
+    fn unrelated_losses_cause_few_probes() {
         let (mut discovery, mut now) = found(1500);
         let mut probes = 0;
         for _ in 0..60 {
@@ -278,7 +278,7 @@ mod tests {
             now += Duration::from_secs(1);
         }
         assert_eq!(probes, 4, "one in fifteen seconds");
-        now += CERTAINTY;
+        now += CONFIRMATION_LIFETIME;
         discovery.suspect(now);
         settle(&mut discovery, &mut now, 1300);
         assert!((1292..=1300).contains(&discovery.current()), "{}", discovery.current());
@@ -304,7 +304,7 @@ mod tests {
 
     /// §5.1.1: the path MTU may increase.
     #[test]
-    fn a_longer_packet_is_looked_for_again_after_a_while() {
+    fn larger_packets_are_probed_again_later() {
         let (mut discovery, mut now) = found(1300);
         assert!(discovery.current() < 1400);
         now += Duration::from_secs(600);

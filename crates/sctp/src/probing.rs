@@ -1,17 +1,17 @@
-//! Paths without acknowledgements: tail loss probes, and the early timeout while other paths still work.
+//! Paths without acknowledgements: tail loss probes, and an early timeout while other paths work.
 //!
-//! A path's last packets, or their SACK, may be lost. Then no later data reveals the loss, and the retransmission timer
-//! (RFC 9260 §16: at least 1 s) is long for a path with a delay of milliseconds. Therefore, if a path has data in
-//! flight and nothing is acknowledged on it for two round trips, it retransmits its newest chunk with a request for an
-//! immediate SACK (RFC 7053). That is TCP's tail loss probe (RFC 8985 §7), which draft-nielsen-tsvwg-sctp-tlr adds to
-//! SCTP. Data that was sent before the original and is still missing when the probe is answered is lost (RFC 8985
+//! A path's last packets, or their SACK, may be lost. Then no later data reveals the loss, and the retransmission
+//! timer (RFC 9260 §16: at least 1 s) is long for a path with a delay of milliseconds. Therefore a path with data in
+//! flight, on which nothing was acknowledged for two round trips, retransmits its newest chunk with a request for an
+//! immediate SACK (RFC 7053). This is TCP's tail loss probe (RFC 8985 §7), which draft-nielsen-tsvwg-sctp-tlr adds to
+//! SCTP. Data that was sent before the original, and is still missing when the probe is answered, is lost (RFC 8985
 //! §6.2).
 //!
-//! Several paths give more information. The minimum RTO is long because acknowledgements may be late for reasons
-//! independent of the path: the receiver delays them, or is busy (RFC 6298 §2.4). While acknowledgements for another
-//! path arrive, neither reason applies. Then a path that does not answer a probe times out as early as TCP on Linux:
-//! after its smoothed round-trip time plus four times its variation, or plus 200 ms. The rest is as after any timeout:
-//! a path that had only stalled recovers its chunks (RFC 5682), and a failed one is potentially failed (RFC 7829).
+//! The minimum RTO is long because acknowledgements may be late for reasons independent of the path: the receiver
+//! delays them, or is busy (RFC 6298 §2.4). While acknowledgements for another path arrive, neither reason applies.
+//! Then a path that does not answer a probe times out as early as TCP on Linux: after its smoothed round-trip time
+//! plus four times its variation, or plus 200 ms. The rest is as after any timeout: a path that had only stalled
+//! recovers its chunks (RFC 5682), and a failed one is potentially failed (RFC 7829).
 
 use super::common::Core;
 use super::outbound::{Outbound, Probe};
@@ -23,7 +23,7 @@ use anabranch_multipath::congestion::{Loss, LossKind};
 
 /// Minimum difference between timeout and round-trip time while another path receives acknowledgements: `TCP_RTO_MIN`
 /// of Linux.
-const LEAST_ROOM: Duration = Duration::from_millis(200);
+const MIN_TIMEOUT_MARGIN: Duration = Duration::from_millis(200);
 
 impl Path {
     /// Time between the last transmission or acknowledgement and a probe (RFC 8985 §7.2); `None` while the round-trip
@@ -40,14 +40,15 @@ impl Path {
         self.rtt.srtt().unwrap_or(Duration::ZERO) + room
     }
 
-    /// A chunk was abandoned: if it was the probe, later acknowledgements of it do not answer the probe.
+    /// Forgets the probe if its chunk was abandoned, because later acknowledgements of that chunk do not answer the
+    /// probe.
     pub fn forget_probe(&mut self, tsn: u64) {
         if let Silence::Answer { probe, .. } = &mut self.silence {
             probe.take_if(|probe| probe.tsn == tsn);
         }
     }
 
-    /// The receiver reports a duplicate of the probed chunk.
+    /// Records that the receiver reported the probed chunk as a duplicate.
     pub fn note_probe_duplicate(&mut self, tsn: u64) {
         if let Silence::Answer { probe: Some(probe), .. } = &mut self.silence {
             probe.duplicate |= probe.tsn == tsn;
@@ -56,7 +57,7 @@ impl Path {
 }
 
 impl Core {
-    /// Restarts the measurement of a path's silence: data was sent or acknowledged on it.
+    /// Restarts the measurement of a path's silence after data was sent or acknowledged on it.
     #[inline]
     pub fn watch_silence(&mut self, at: usize, now: Time) {
         if self.config.tail_loss_probe {
@@ -66,7 +67,8 @@ impl Core {
 
     fn measure_silence(&mut self, at: usize, now: Time) {
         let path = &mut self.paths[at];
-        // Chunks that other paths carry now are acknowledged there. A timer that was backed off is long on purpose.
+        // Chunks that were moved to other paths are acknowledged there. A timer that has backed off is long on
+        // purpose.
         let watched = path.healthy()
             && path.totals.in_flight() > 0
             && path.copies.bytes() == 0
@@ -92,7 +94,7 @@ impl Outbound {
             core.paths[at].silence = Silence::Unwatched;
             return false;
         }
-        let wait = core.paths[at].answer_timeout(LEAST_ROOM.min(core.config.rto.min));
+        let wait = core.paths[at].answer_timeout(MIN_TIMEOUT_MARGIN.min(core.config.rto.min));
         match silence {
             Silence::Unwatched => false,
             Silence::Probe { .. } => {
@@ -103,7 +105,8 @@ impl Outbound {
             Silence::Answer { since, probe, .. } => {
                 let since = since.max(core.paths[at].heard);
                 let over = since + wait <= now;
-                // Other paths may be silent, too, or have sent nothing: then only the retransmission timer decides.
+                // If no other path has received an acknowledgement since, all of them may be silent or unused. Then
+                // only the retransmission timer decides.
                 let due = if over { now } else { since } + wait;
                 core.paths[at].silence = Silence::Answer { since, due, probe };
                 over && core.paths.iter().any(|path| path.healthy() && path.heard > since)
@@ -115,7 +118,7 @@ impl Outbound {
     /// already.
     fn send_tail_probe(&mut self, core: &mut Core, at: usize, now: Time) -> Option<TailProbe> {
         let path = &core.paths[at];
-        if path.recovery.is_some() || self.owes(path) || self.probe != Probe::None {
+        if path.recovery.is_some() || self.has_lost_chunks(path) || self.probe != Probe::None {
             return None;
         }
         let newest = path.order.iter().rev().find(|flight| self.sent.live(**flight, at as u8))?;
@@ -147,7 +150,7 @@ impl Outbound {
         }
     }
 
-    /// A loss that the probe repaired still reduces the window (RFC 8985 §7.4), unless a duplicate shows later that
+    /// Reduces the window for a loss that the probe repaired (RFC 8985 §7.4), unless a duplicate shows later that
     /// there was no loss.
     fn count_repaired(&mut self, core: &mut Core, (at, now): (usize, Time), tsn: u64) {
         self.reactions = self.reactions.wrapping_add(1).max(1);

@@ -8,7 +8,7 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::rate::{PathRate, Repair, Transmission};
 
 impl Path {
-    /// Whether a packet of new data may be sent now: the pacer or, without one, `Max.Burst` allows it.
+    /// True if a packet of new data may be sent now: the pacer or, without one, `Max.Burst` allows it.
     pub fn is_released(&self, now: Time) -> bool {
         match &self.rate {
             Some(rate) if rate.paces() => !rate.is_holding_back(now),
@@ -16,7 +16,7 @@ impl Path {
         }
     }
 
-    /// Whether the pacer delays a packet that could be sent now.
+    /// True if the pacer delays a packet that could be sent now.
     pub fn is_paced_out(&self, now: Time) -> bool {
         self.rate.as_ref().is_some_and(|rate| rate.is_holding_back(now))
     }
@@ -103,9 +103,9 @@ impl Outbound {
         }
     }
 
-    /// Called when nothing more can be sent now. A path delayed by its pacer is polled again. A path is
-    /// application-limited if it could send but has no data or the scheduler prefers to wait. A closed receive window
-    /// and a buffer share are treated as limits of the network.
+    /// Records the limits of rate samples when nothing more can be sent now. A path delayed by its pacer is polled
+    /// again. A path is application-limited if it could send but has no data, or if the scheduler prefers to wait. A
+    /// closed receive window and a buffer share count as limits of the network.
     pub(super) fn settle_rates(&self, core: &mut Core, now: Time, next: Option<u32>) {
         for at in 0..core.paths.len() {
             if core.paths[at].rate.is_none() || !core.paths[at].active() {
@@ -120,7 +120,7 @@ impl Outbound {
             let path = &mut core.paths[at];
             if let Some(rate) = path.rate.as_mut().filter(|_| admitted) {
                 if dry || spared {
-                    rate.ran_dry(in_window);
+                    rate.set_application_limited(in_window);
                 } else {
                     rate.holds_back(now);
                 }

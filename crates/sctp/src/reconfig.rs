@@ -1,15 +1,15 @@
-//! Re-configuration (RFC 6525): streams and TSNs are reset, and streams are added. Only one request is
-//! outstanding at a time (§5.1.1).
+//! Re-configuration (RFC 6525): streams and TSNs are reset, and streams are added. Only one request is outstanding at
+//! a time (§5.1.1).
 //!
 //! Data written before a reset is sent before it. Data written after it waits for the peer's response. If the peer is
 //! still missing earlier data, it responds "in progress", and responds again when the data is complete; meanwhile the
 //! request is retransmitted. If the second response is lost, usrsctp 0.9.5 repeats the first indefinitely. Then the
-//! request is sent with the next number. No data has been sent on these streams since, so a second reset changes
-//! nothing.
+//! request is sent again with the next number. No data has been sent on these streams since, so a second reset
+//! changes nothing.
 //!
 //! After a reset of this endpoint's TSNs, the peer's TSNs continue from their old values. Data that overtakes the
-//! peer's response therefore looks like old data. Until the response arrives, new data is treated as lost, and the peer
-//! retransmits it.
+//! peer's response therefore looks like old data. Until the response arrives, new data is treated as lost, and the
+//! peer retransmits it.
 
 use super::common::{Core, violation};
 use super::open::Open;
@@ -23,16 +23,16 @@ use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
 use anabranch_wire::seq::Serial;
 
 /// Maximum number of streams after additions by the peer, if it did not start with more.
-const MOST_STREAMS: u32 = 2048;
+const MAX_STREAMS: u32 = 2048;
 
 /// Maximum number of queued changes up to which the peer may request more.
-const MOST_PROMISES: usize = 8;
+const MAX_ACCEPTED_CHANGES: usize = 8;
 
 /// Maximum number of requests to reset all TSNs and streams: the peer denies a request while its data is outstanding.
-const MOST_ATTEMPTS: u32 = 8;
+const MAX_RESET_ATTEMPTS: u32 = 8;
 
 /// Jump of the peer's TSNs at a reset (RFC 6525 §5.2.4 D1).
-const JUMP: u32 = 1 << 31;
+const TSN_RESET_JUMP: u32 = 1 << 31;
 
 impl Open {
     /// Requests a change for the application; false if it is not possible.
@@ -109,8 +109,8 @@ impl Open {
         core.send_control(at, self.peer_tag, chunk);
     }
 
-    /// Timeout of a request: it is retransmitted, over another path if there is one. Also ends the pause requested for
-    /// a reset by the peer.
+    /// Handles the timeout of a request: it is retransmitted, over another path if there is one. Also ends the pause
+    /// that a reset by the peer required.
     pub fn changes_timeout(&mut self, core: &mut Core, now: Time) {
         if self.reconfig.quiet_until.is_some_and(|until| until <= now) {
             self.reconfig.quiet_until = None;
@@ -179,7 +179,8 @@ impl Open {
         None
     }
 
-    /// Responds to a request. If it has a final response already, this is sent again (RFC 6525 §5.2.1).
+    /// Responds to a request. If the request already has a final response, that response is sent again (RFC 6525
+    /// §5.2.1).
     fn answer(
         &mut self,
         core: &mut Core,
@@ -202,7 +203,7 @@ impl Open {
         let (outcome, next_tsns) = if self.phase == Phase::Established {
             self.carry_out_change(core, now, request)
         } else {
-            // A denied request is not performed later either.
+            // A denied request must not be performed later.
             self.reconfig.deferred = None;
             (Outcome::DENIED, None)
         };
@@ -230,7 +231,7 @@ impl Open {
                 if streams.iter().any(|&stream| stream >= outgoing) {
                     return (Outcome::WRONG_STREAM, None);
                 }
-                self.promise(StreamChange::ResetOutgoing(streams.clone()))
+                self.accept_change(StreamChange::ResetOutgoing(streams.clone()))
             }
             Reconfiguration::TsnReset { .. } => return self.reset_all(core, now),
             Reconfiguration::AddOutgoing { count, .. } => obstacle_to_adding(core, incoming, *count)
@@ -241,22 +242,23 @@ impl Open {
                     Outcome::PERFORMED
                 }),
             Reconfiguration::AddIncoming { count, .. } => obstacle_to_adding(core, outgoing, *count)
-                .unwrap_or_else(|| self.promise(StreamChange::AddOutgoing(*count))),
+                .unwrap_or_else(|| self.accept_change(StreamChange::AddOutgoing(*count))),
             Reconfiguration::Response { .. } | Reconfiguration::Unknown { .. } => Outcome::DENIED,
         };
         (outcome, None)
     }
 
     /// Accepts the peer's request to change local streams, unless too many such requests are queued.
-    fn promise(&mut self, change: StreamChange) -> Outcome {
-        if self.reconfig.requests.waiting.len() >= MOST_PROMISES {
+    fn accept_change(&mut self, change: StreamChange) -> Outcome {
+        if self.reconfig.requests.waiting.len() >= MAX_ACCEPTED_CHANGES {
             return Outcome::ALREADY_IN_PROGRESS;
         }
         self.reconfig.requests.waiting.push_back(change);
         Outcome::PERFORMED
     }
 
-    /// The peer resets its outgoing streams. If this endpoint requested it, this is the response (§5.2.3).
+    /// Ends a reset of the peer's outgoing streams. If this endpoint requested the reset, it is the response
+    /// (§5.2.3).
     fn end_incoming(&mut self, core: &mut Core, response: Serial) {
         let asked = |own: &mut Pending<StreamChange, Asked>| {
             own.serial == response && matches!(own.change, StreamChange::ResetIncoming(_))
@@ -276,7 +278,7 @@ impl Open {
         true
     }
 
-    /// Called when data was received: performs a deferred reset of the peer's streams, and responds to the peer.
+    /// Performs a deferred reset of the peer's streams after data was received, and responds to the peer.
     pub fn follow_deferred(&mut self, core: &mut Core) {
         let Some(serial) = self.reconfig.deferred.as_ref().map(|deferred| deferred.serial) else { return };
         if self.reset_incoming(core) {
@@ -286,9 +288,9 @@ impl Open {
         }
     }
 
-    /// The peer requests a reset of all streams and TSNs (§5.2.4). It is performed only while no data is outstanding.
-    /// Otherwise it is denied, so that no late copy of the request is performed unexpectedly. This endpoint then sends
-    /// no new messages until the peer requests the reset again, or a timeout has passed.
+    /// Handles the peer's request to reset all streams and TSNs (§5.2.4). The reset is performed only while no data
+    /// is outstanding. Otherwise it is denied, so that a late copy of the request cannot perform it unexpectedly.
+    /// This endpoint then sends no new messages until the peer repeats the request, or a timeout has passed.
     fn reset_all(&mut self, core: &mut Core, now: Time) -> (Outcome, Option<(Serial, Serial)>) {
         // If both endpoints request a reset at once, each would take the other's response for its own.
         if self.reconfig.awaits_numbers() {
@@ -304,7 +306,7 @@ impl Open {
             return (Outcome::DENIED, None);
         }
         let own = Serial(self.outbound.sent.next_tsn() as u32);
-        let theirs = Serial(self.inbound.cumulative() as u32).add(1).add(JUMP);
+        let theirs = Serial(self.inbound.cumulative() as u32).add(1).add(TSN_RESET_JUMP);
         self.reset_tsns_and_streams(core, own, theirs);
         (Outcome::PERFORMED, Some((own, theirs)))
     }
@@ -341,8 +343,7 @@ impl Open {
         }
         let Pending { change, .. } = self.reconfig.requests.pending.take()?;
         let done = match change {
-            // This request always has an effect, and a reset that the peer has not performed must not be performed
-            // here.
+            // This request always has an effect. A reset that the peer has not performed must not be performed here.
             StreamChange::ResetAll => outcome == Outcome::PERFORMED,
             _ => matches!(outcome, Outcome::PERFORMED | Outcome::NOTHING_TO_DO),
         };
@@ -353,19 +354,19 @@ impl Open {
                     self.outbound.queue.renumber(&streams);
                     core.events.extend(resets(false, &streams));
                 }
-                self.outbound.queue.let_go(&streams);
+                self.outbound.queue.release_streams(&streams);
             }
             (StreamChange::ResetAll, Some((theirs, own))) if done => {
                 self.reconfig.attempts = 0;
                 self.reset_tsns_and_streams(core, own, theirs);
             }
-            // The peer has reset its TSNs but did not send the new values (RFC 6525 §4.4 has them in this response).
-            // Its new data could not be distinguished from late data. The data sent to it would be treated as late
-            // there: acknowledged and lost.
+            // The peer has reset its TSNs and not sent the new values, which RFC 6525 §4.4 puts in this response. Its
+            // new data could not be distinguished from late data, and data sent to it would count as late there:
+            // acknowledged and lost.
             (StreamChange::ResetAll, None) if done => {
-                return Some(self.refuse(core, violation("a reset of the TSNs without the new TSNs")));
+                return Some(self.refuse(core, violation("TSN reset without the new TSNs")));
             }
-            (StreamChange::ResetAll, _) if self.reconfig.attempts < MOST_ATTEMPTS => {
+            (StreamChange::ResetAll, _) if self.reconfig.attempts < MAX_RESET_ATTEMPTS => {
                 self.reconfig.attempts += 1;
                 self.reconfig.requests.waiting.push_front(StreamChange::ResetAll);
                 // If both endpoints have sent the request at once, one of them waits, longer each time. Otherwise their
@@ -394,12 +395,12 @@ impl Open {
     }
 }
 
-/// Why `count` streams cannot be added; `None` if they can.
+/// Reason for which `count` streams cannot be added; `None` if they can.
 fn obstacle_to_adding(core: &Core, streams: u16, count: u16) -> Option<Outcome> {
     let all = u32::from(streams) + u32::from(count);
     if count == 0 {
         Some(Outcome::NOTHING_TO_DO)
-    } else if all > MOST_STREAMS.max(core.config.streams.into()) {
+    } else if all > MAX_STREAMS.max(core.config.streams.into()) {
         Some(Outcome::DENIED)
     } else {
         None

@@ -56,7 +56,7 @@ impl Outbound {
                 outstanding,
                 queueable: if admitted { cwnd - outstanding } else { 0 },
                 queued: path.totals.buffered(),
-                recovering: path.recovery.is_some() || self.owes(path),
+                recovering: path.recovery.is_some() || self.has_lost_chunks(path),
                 srtt: path.rtt.srtt(),
                 rtt_variation: path.rtt.rttvar(),
                 ssthresh: u64::MAX,
@@ -78,7 +78,7 @@ impl Outbound {
         }
     }
 
-    /// The first chunk in flight that a path has not carried and that fits its packets.
+    /// The first chunk in flight that a path has not carried and that fits the path's packets.
     fn next_copy(&self, core: &mut Core, at: usize) -> Option<(u64, Chunk)> {
         let path = &mut core.paths[at];
         let fits = |chunk: &Chunk| sctp::padded(self.header() + chunk.len) <= path.room;
@@ -163,7 +163,7 @@ impl Outbound {
         self.report_rates(core, now);
     }
 
-    /// Puts copies in flight in place of lost transmissions, whose chunks then need no retransmission.
+    /// Lets copies in flight replace lost transmissions, whose chunks then need no retransmission.
     pub fn replace_lost(&mut self, core: &mut Core, now: Time) {
         for at in 0..core.paths.len() {
             let lost = core::mem::take(&mut core.paths[at].resend);
@@ -179,7 +179,7 @@ impl Outbound {
         }
     }
 
-    /// Puts a copy of a lost chunk in its place. False if there is none.
+    /// Lets a copy of a lost chunk replace the lost transmission. Returns false if there is no copy.
     fn replace(&mut self, core: &mut Core, tsn: u64, now: Time) -> bool {
         let mut copies = (0..core.paths.len()).filter_map(|at| Some((at, core.paths[at].copies.take(tsn)?)));
         let Some((at, copy)) = copies.next() else { return false };
@@ -195,10 +195,11 @@ impl Outbound {
     /// Counts the copies of a path that were sent before transmission `below` as lost.
     pub fn lose_copies(&mut self, core: &mut Core, (at, now): (usize, Time), below: u64) {
         while let Some(copy) = core.paths[at].copies.first().copied().filter(|copy| copy.sent_as < below) {
-            // An answer that counted for another path is corrected by the report of the duplicate, somewhat later.
+            // A copy that has arrived may count as lost here, if its acknowledgement counted for another path. The
+            // report of the duplicate corrects that somewhat later.
             let path = &mut core.paths[at];
-            let patience = path.patience().max(path.latest_rtt.div(4));
-            if copy.sent_at + path.latest_rtt + patience > now {
+            let reordering_window = path.reordering_window().max(path.latest_rtt.div(4));
+            if copy.sent_at + path.latest_rtt + reordering_window > now {
                 return;
             }
             path.copies.take_first();
@@ -206,7 +207,7 @@ impl Outbound {
         }
     }
 
-    /// Adds a lost copy to the path's recovery phase; nothing of it will be acknowledged.
+    /// Adds a lost copy to the path's recovery phase. No acknowledgement of it will arrive.
     fn respond_to_lost_copy(&mut self, core: &mut Core, (at, now): (usize, Time), copy: &ChunkCopy) {
         self.enter_recovery(core, at, now);
         if let Some(recovery) = &mut core.paths[at].recovery {
@@ -215,8 +216,8 @@ impl Outbound {
         core.rate_lost_copy(copy, at, now);
     }
 
-    /// Counts copies as lost that were sent a retransmission timeout ago. If nothing sent since was answered, the path has
-    /// timed out. The timer of the scoreboard decides this if the path has chunks there.
+    /// Marks copies as lost that were sent a retransmission timeout ago. If no later transmission was acknowledged,
+    /// the path has timed out, unless it has chunks on the scoreboard, whose timer decides then.
     pub fn expire_redundant_copies(&mut self, core: &mut Core, at: usize, now: Time) {
         let path = &core.paths[at];
         let due = now - path.rtt.rto();
@@ -235,13 +236,13 @@ impl Outbound {
         let copies = core::mem::take(&mut core.paths[at].copies);
         core.rate_lost_copies(copies, at, now);
         core.path_error(now, at);
-        core.evacuate();
+        core.move_lost_chunks();
     }
 }
 
 impl Core {
-    /// The transmission that the acknowledgement of a chunk answers, as the only one of the chunk. If it is a copy, the
-    /// transmission on the scoreboard becomes a copy.
+    /// Determines the transmission that an acknowledgement answers, and returns the chunk as if that were its only
+    /// one. If it is a copy, the transmission on the scoreboard becomes a copy.
     pub fn attribute(&mut self, tsn: u64, chunk: &Chunk, now: Time) -> Chunk {
         let owner = usize::from(chunk.path);
         let Some((at, sent_at)) = self.answered_copy(tsn, now) else { return *chunk };
@@ -256,15 +257,15 @@ impl Core {
         chunk.sent_only_as(&copy, at)
     }
 
-    /// The path and the time of the copy of a chunk that a SACK answers.
+    /// Path and time of the copy that a SACK answers.
     fn answered_copy(&self, tsn: u64, now: Time) -> Option<(usize, Time)> {
         let copies = self.paths.iter().enumerate();
         let copies = copies.filter_map(|(at, path)| Some((at, path.copies.find(tsn)?.sent_at)));
         copies.min_by_key(|&(at, sent_at)| self.rank(at, sent_at, now))
     }
 
-    /// Order of the transmissions that a SACK may answer: first those whose age is near the round-trip time of their path,
-    /// then that on the path of the SACK, then the oldest.
+    /// Order of the transmissions that a SACK may answer: first those whose age is near the round-trip time of their
+    /// path, then that on the path of the SACK, then the oldest.
     fn rank(&self, at: usize, sent_at: Time, now: Time) -> (bool, bool, Time) {
         let path = &self.paths[at];
         let (age, latest) = (now.since(sent_at), path.latest_rtt);

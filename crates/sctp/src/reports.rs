@@ -43,7 +43,7 @@ mod tests {
         assert_eq!(reports.lost_below(), 0);
         reports.push(7);
         assert_eq!(reports.lost_below(), 5); // 1..=4 were below all three
-        reports.push(3); // below the third largest: changes nothing
+        reports.push(3); // below the third largest, so the result stays
         assert_eq!(reports.lost_below(), 5);
         reports.push(8);
         assert_eq!(reports.lost_below(), 7);

@@ -1,13 +1,14 @@
-//! Requests of both endpoints. Each endpoint has one outstanding request of a kind. It numbers the request and
-//! retransmits it until a response has this number. The other endpoint performs each request once (RFC 5061 §5.1, §5.2;
-//! RFC 6525 §5.1.1, §5.2.1).
+//! Requests of both endpoints, with one outstanding request of a kind at each. The sender numbers a request and
+//! retransmits it until a response has this number. The receiver performs each request once (RFC 5061 §5.1, §5.2; RFC
+//! 6525 §5.1.1, §5.2.1).
 
 use super::common::Core;
 use anabranch_base::time::Time;
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
-/// Path of a sent request and time of its retransmission; `what` is the request if it must be identical.
+/// Path of a sent request and time of its retransmission. `what` is the request, if a retransmission must be
+/// identical.
 #[derive(Clone, Debug)]
 pub(super) struct Sent<R> {
     pub at: usize,
@@ -20,7 +21,7 @@ pub(super) struct Sent<R> {
 pub(super) struct Pending<T, R> {
     pub serial: Serial,
     pub change: T,
-    /// `None` until the condition for sending it is met.
+    /// The sent request; `None` while the condition for sending it is not met.
     pub sent: Option<Sent<R>>,
 }
 
@@ -63,7 +64,7 @@ impl<T, R> Requests<T, R> {
         self.pending.as_mut().filter(|own| own.serial == serial && own.sent.is_some())
     }
 
-    /// Whether a request with this number was sent.
+    /// True if a request with this number was sent.
     pub fn has_asked(&self, serial: Serial) -> bool {
         serial.before(self.next)
     }
@@ -74,7 +75,7 @@ impl<T, R> Requests<T, R> {
         sent.map_or(Time::MAX, |sent| sent.due)
     }
 
-    /// Whether the peer's request with this number is the next one and must be performed.
+    /// True if the peer's request with this number is the next one and must be performed.
     pub fn accept(&mut self, serial: Serial) -> bool {
         let next = serial == self.expected;
         if next {
@@ -94,7 +95,7 @@ impl Core {
     pub fn request_lost(&mut self, now: Time, at: usize) {
         self.paths[at].rtt.back_off();
         self.path_error(now, at);
-        self.evacuate();
+        self.move_lost_chunks();
     }
 
     /// The next path that is `good`, in cyclic order after `at`; `at` itself is last.

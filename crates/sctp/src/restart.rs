@@ -27,7 +27,7 @@ impl Association {
         self.core.forgotten.extend(open.inbound.into_unread());
         let active: Vec<PathId> =
             self.core.paths.iter().filter(|path| path.active()).map(|path| path.id).collect();
-        self.core.meet(begun, peer);
+        self.core.adopt_peer_paths(begun, peer);
         let primary = self.core.primary;
         for (at, path) in self.core.paths.iter_mut().enumerate() {
             if path.reachability != Reachability::Removed && at != primary {

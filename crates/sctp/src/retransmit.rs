@@ -15,8 +15,8 @@ use anabranch_multipath::congestion::{Loss, LossKind, PenaltyInSlowStart, Timeou
 use anabranch_wire::sctp;
 use core::cmp::Reverse;
 
-/// Round trips after which a path that blocked the others is treated like a new path.
-const EXCUSED_AFTER: u64 = 3;
+/// Round trips without blocking after which a path that blocked the others counts as a new path.
+const MAX_ROUND_TRIPS_BETWEEN_MOVES: u64 = 3;
 
 impl Outbound {
     /// Marks a chunk in flight as lost; the caller chooses the path of the retransmission.
@@ -26,16 +26,16 @@ impl Outbound {
     }
 
     /// Marks the chunks of a path with enough missing reports as lost. They are at the front of its queue. On a path
-    /// that reorders packets, such a chunk is marked when a later SACK arrives. A retransmission by a timer between two
-    /// SACKs would find the queue full in which the first copy was dropped. The timer is for a path without further
+    /// that reorders packets, such a chunk is marked when a later SACK arrives, not by a timer between two SACKs: at
+    /// that time the queue that dropped the first copy would still be full. The timer is for a path without further
     /// SACKs.
     pub fn detect_losses(&mut self, core: &mut Core, at: usize, now: Time) {
         let below = core.paths[at].reports.lost_below();
         let mut target = None;
         loop {
             let path = &mut core.paths[at];
-            path.patience_due = None;
-            // The numbers ascend, so that no entry behind this one is below either.
+            path.reordering_due = None;
+            // The numbers ascend, so no later entry is below either.
             if path.watch.front().is_none_or(|flight| flight.sent_as >= below) {
                 break;
             }
@@ -45,10 +45,10 @@ impl Outbound {
             }
             if path.tolerance > 0
                 && let Some(chunk) = self.sent.get(flight.tsn)
-                && let due = chunk.sent_at + path.latest_rtt + path.patience()
+                && let due = chunk.sent_at + path.latest_rtt + path.reordering_window()
                 && due > now
             {
-                path.patience_due = Some(due + path.latest_rtt.div(4));
+                path.reordering_due = Some(due + path.latest_rtt.div(4));
                 break;
             }
             path.watch.pop_front();
@@ -93,9 +93,9 @@ impl Outbound {
         }
     }
 
-    /// A path with errors has answered a heartbeat sent at time `sent`. Unacknowledged data sent before was lost while
-    /// the path did not work. It is retransmitted without waiting for its timer; the errors have reduced the window
-    /// already. A SACK may be delayed.
+    /// Retransmits data that a path with errors has lost, after the path has answered a heartbeat sent at time
+    /// `sent`. Data sent before that and not acknowledged was lost while the path did not work. It need not wait for
+    /// the timer, and the errors have already reduced the window. A delayed SACK is taken into account.
     pub fn resend_unanswered(&mut self, core: &mut Core, now: Time, (at, sent): (usize, Time)) {
         let before = |tsn: u64| {
             let chunk = self.sent.get(tsn);
@@ -125,7 +125,7 @@ impl Outbound {
         }
     }
 
-    /// Whether a chunk with `len` bytes of payload can be sent on a path: it fits a packet, or routers may fragment the
+    /// True if a chunk with `len` bytes of payload can be sent on a path: it fits a packet, or routers may fragment the
     /// packet (IPv4).
     fn fits(&self, path: &Path, len: u32) -> bool {
         path.remote.is_ipv4() || sctp::padded(self.header() + len) <= path.room
@@ -141,7 +141,7 @@ impl Outbound {
         others.find(|&at| self.fits(&core.paths[at], len)).unwrap_or(to)
     }
 
-    /// True if some chunk no longer fits any path, so that it can never be delivered.
+    /// Returns true if some chunk fits no path any more, so that it can never be delivered.
     pub fn is_stuck(&self, core: &Core) -> bool {
         let there = |path: &&Path| path.reachability != Reachability::Removed;
         if core.paths.iter().any(|path| path.remote.is_ipv4()) {
@@ -161,7 +161,7 @@ impl Outbound {
         self.reactions = self.reactions.wrapping_add(1).max(1);
         path.recovery = Some(Recovery { phase: self.reactions, exit: self.transmissions, pending: 1 });
         path.counters.recoveries += 1;
-        path.tire();
+        path.count_recovery_phase();
         self.begin_episode(path, self.reactions, false);
         let in_flight = path.in_flight(core.sends_copies);
         core.congestion.on_loss(&Loss { now, path: path.id, kind: LossKind::FastRetransmit, in_flight });
@@ -194,7 +194,7 @@ impl Outbound {
         }
         let path = &mut core.paths[at];
         path.rtt.back_off();
-        path.patience_due = None;
+        path.reordering_due = None;
         path.silence = Silence::Unwatched;
         let copies = core::mem::take(&mut path.copies);
         path.watch.clear();
@@ -223,7 +223,7 @@ impl Outbound {
             }
         }
         core.paths[to].resend_now = true;
-        core.evacuate();
+        core.move_lost_chunks();
     }
 
     /// Reduces the window of a path that has timed out.
@@ -239,7 +239,7 @@ impl Outbound {
         core.congestion.on_timeout(&Timeout { now, path: path.id, repeated, in_flight });
     }
 
-    /// Whether only a zero-window probe is in flight and the peer has answered it: this is not an error (RFC 9260 §6.1
+    /// True if only a zero-window probe is in flight and the peer has answered it: this is not an error (RFC 9260 §6.1
     /// A).
     fn answered_probe(&mut self, at: usize) -> bool {
         let Probe::Sent { tsn, answered } = &mut self.probe else { return false };
@@ -252,7 +252,7 @@ impl Outbound {
     }
 
     /// The path that can send lost chunks now. A path that must wait with its lost chunks sends no new data
-    /// ([`owes`](Self::owes)).
+    /// ([`has_lost_chunks`](Self::has_lost_chunks)).
     pub fn path_to_resend(&mut self, core: &mut Core, now: Time) -> Option<usize> {
         if self.sent.totals().lost_chunks() == 0 {
             return None;
@@ -281,9 +281,9 @@ impl Outbound {
         None
     }
 
-    /// Whether lost chunks are queued on a path: they precede new data (RFC 9260 §6.1 C). Call
+    /// True if lost chunks are queued on a path: they precede new data (RFC 9260 §6.1 C). Call
     /// [`path_to_resend`](Self::path_to_resend) before, which drops stale entries.
-    pub fn owes(&self, path: &Path) -> bool {
+    pub fn has_lost_chunks(&self, path: &Path) -> bool {
         self.sent.totals().lost_chunks() > 0 && !path.resend.is_empty()
     }
 
@@ -324,7 +324,7 @@ impl Outbound {
             Some(RetransmissionReason::Timeout) => counters.timeout_retransmissions += 1,
             Some(RetransmissionReason::Rescheduled) => counters.reinjections += 1,
             Some(RetransmissionReason::Probe | RetransmissionReason::Tail) => counters.probes += 1,
-            // No sign of congestion; it was counted when the event occurred.
+            // A chunk that was too big shows no congestion, and the router's report was counted already.
             Some(RetransmissionReason::TooBig) => {}
         }
         counters.data_packets_sent += 1;
@@ -374,7 +374,7 @@ impl Outbound {
         let sender = Rescheduling { sides: only(both.sides.sender(), Sides::Sender), ..both };
         let receiver = Rescheduling { sides: only(both.sides.receiver(), Sides::Receiver), ..both };
         let shared = self.shared(core);
-        // The data held by the receiver includes chunks that the send buffer has already freed.
+        // The receiver also holds chunks that the send buffer has already freed.
         let mut received = shared;
         received.total.buffered =
             self.in_flight() + core.paths.iter().map(|path| path.totals.behind_gap()).sum::<u64>();
@@ -394,11 +394,13 @@ impl Outbound {
 
 impl Core {
     /// Halves the window of a path that blocks the others, at most once per round trip (Raiciu2012). Data already in
-    /// flight at the first blocking is excluded, because a packet may have been lost.
+    /// flight at the first blocking is excluded, because one of its packets may have been lost.
     fn penalise(&mut self, now: Time, at: usize) {
         let path = &mut self.paths[at];
         let round = path.rtt.srtt().unwrap_or(Duration::ZERO);
-        let begun = path.holds_up.filter(|&(_, last)| now <= last + round.saturating_mul(EXCUSED_AFTER));
+        let begun = path
+            .holds_up
+            .filter(|&(_, last)| now <= last + round.saturating_mul(MAX_ROUND_TRIPS_BETWEEN_MOVES));
         let since = begun.map_or(now, |(since, _)| since);
         let again = begun.is_some() && now >= since + round && self.config.penalisation;
         path.holds_up = Some((if again { now } else { since }, now));
@@ -423,7 +425,7 @@ impl Core {
     }
 
     /// Moves lost chunks from paths that are not in use to one that is.
-    pub fn evacuate(&mut self) {
+    pub fn move_lost_chunks(&mut self) {
         if !self.paths.iter().any(Path::active) {
             // No path is active: the primary path gets all lost chunks.
             let to = self.preferred();

@@ -36,61 +36,61 @@ pub(super) struct SackView<'a> {
     pub kept: &'a [GapBlock],
     /// TSNs received more than once.
     pub duplicates: &'a [Serial],
-    /// True if the SACK has no room for more gap blocks: blocks missing at its end are not reneged.
+    /// True if the SACK has no room for more gap blocks, so that TSNs above its last one are not reneged.
     pub full: bool,
 }
 
 /// The result of processing a SACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum SackOutcome {
     /// The SACK was used; true if the cumulative TSN advanced.
     Taken(bool),
-    /// Older than the newest SACK.
+    /// The SACK is older than the newest one.
     Ignored,
     /// The SACK acknowledges TSNs that have not been sent.
     Invalid,
 }
 
 /// Number of TSNs before a reset of the TSNs that a late SACK may acknowledge.
-const LATE: u32 = 1 << 20;
+const MAX_LATE_TSNS: u32 = 1 << 20;
 
 impl Outbound {
     /// Processes a SACK.
-    pub fn handle_sack(&mut self, core: &mut Core, now: Time, sack: &SackView) -> Verdict {
+    pub fn handle_sack(&mut self, core: &mut Core, now: Time, sack: &SackView) -> SackOutcome {
         let mut change = core::mem::take(&mut self.change);
         change.clear();
         let verdict = self.take_sack(core, now, sack, &mut change);
         self.change = change;
-        if core.sends_copies && verdict != Verdict::Invalid {
+        if core.sends_copies && verdict != SackOutcome::Invalid {
             self.credit_duplicates(core, now, sack.duplicates);
         }
         verdict
     }
 
-    fn take_sack(&mut self, core: &mut Core, now: Time, sack: &SackView, change: &mut Change) -> Verdict {
+    fn take_sack(&mut self, core: &mut Core, now: Time, sack: &SackView, change: &mut Change) -> SackOutcome {
         let (base, next) = (self.sent.base(), self.sent.next_tsn());
         let cumulative = sack.cumulative.unwrap_near(base);
         // A SACK sent before the reset of the TSNs appears as far ahead as it is behind.
-        let late = |last: Serial| last.0.wrapping_sub(sack.cumulative.0) < LATE;
+        let late = |last: Serial| last.0.wrapping_sub(sack.cumulative.0) < MAX_LATE_TSNS;
         if self.before_reset.is_some_and(late) && (cumulative >= next || cumulative + 1 < base) {
-            return Verdict::Ignored;
+            return SackOutcome::Ignored;
         }
         if cumulative >= next {
-            return Verdict::Invalid;
+            return SackOutcome::Invalid;
         }
         self.process_duplicates(core, now, sack.duplicates);
         if cumulative + 1 < base {
-            return Verdict::Ignored;
+            return SackOutcome::Ignored;
         }
         let advanced = cumulative >= base;
         if sack.a_rwnd.is_some() {
             self.compare(cumulative, sack, change);
         }
         if change.middle.last().is_some_and(|&(_, end)| end > next) {
-            return Verdict::Invalid;
+            return SackOutcome::Invalid;
         }
         if !advanced && change.fresh.is_empty() && !change.taken_back.is_empty() {
-            return Verdict::Ignored;
+            return SackOutcome::Ignored;
         }
         self.begin_summaries(core);
         self.advance_to(core, now, cumulative);
@@ -112,7 +112,7 @@ impl Outbound {
             core.gap.note(now, first, |first| Some(usize::from(self.sent.get(first)?.path)));
         }
         self.finish(core, now, sack, advanced);
-        Verdict::Taken(advanced)
+        SackOutcome::Taken(advanced)
     }
 
     /// Computes the changes that a SACK makes to the known runs. Most of them are unchanged: only those
@@ -216,7 +216,7 @@ impl Outbound {
         }
     }
 
-    /// Processes a chunk that is covered by a gap block; non-renegable if `kept`.
+    /// Processes a chunk that a gap block covers; non-renegable if `kept`.
     fn acknowledge(&mut self, core: &mut Core, tsn: u64, (now, kept): (Time, bool)) {
         if let Some(before) = self.sent.acknowledge(&mut core.paths, tsn, kept) {
             Self::credit(core, tsn, &before, now);
@@ -228,8 +228,8 @@ impl Outbound {
         }
     }
 
-    /// The receiver has discarded an acknowledged chunk: it is in flight again, and its timer runs. RFC 9260 §6.2.1 D
-    /// iii counts one missing report; here only data sent from now on is counted.
+    /// Marks a chunk as in flight again that the receiver has discarded after its acknowledgement; the path's timer
+    /// runs. RFC 9260 §6.2.1 D iii counts one missing report; here only data sent from now on is counted.
     fn renege(&mut self, core: &mut Core, tsn: u64, now: Time) {
         let sent_as = self.transmissions;
         let Some(chunk) = self.sent.renege(&mut core.paths, tsn, sent_as) else { return };
@@ -289,7 +289,7 @@ impl Outbound {
         }
     }
 
-    /// Called after all chunks of a SACK are processed: round-trip times, windows, timers, losses and the receive
+    /// Completes a SACK after all its chunks are processed: round-trip times, windows, timers, losses and the receive
     /// window.
     fn finish(&mut self, core: &mut Core, now: Time, sack: &SackView, advanced: bool) {
         for at in 0..core.paths.len() {
@@ -301,7 +301,7 @@ impl Outbound {
             self.settle_probe(core, at, now);
             // Split fast retransmit: a path without a newly acknowledged chunk gets no missing reports.
             let path = &core.paths[at];
-            if !core.config.cmt || path.summary.acked > 0 || path.patience_due.is_some() {
+            if !core.config.cmt || path.summary.acked > 0 || path.reordering_due.is_some() {
                 self.detect_losses(core, at, now);
             }
         }
@@ -357,9 +357,9 @@ impl Outbound {
             let srtt = path.rtt.srtt();
             let mut ack =
                 Ack { now, path: path.id, acked: path.summary.acked, rtt: sample, srtt, cwnd_limited };
-            // A SACK over a fast path may acknowledge many packets of a slow path, whose own SACKs it has overtaken. If
-            // the window grows by a limited number of packets per SACK, each two packets count as acknowledged by their
-            // own SACK, as in §7.2.1 for a single path.
+            // A SACK over a fast path may acknowledge many packets of a slow path, whose own SACKs it has overtaken.
+            // If the window grows by a limited number of packets per SACK, each two packets count as acknowledged by
+            // their own SACK, as in §7.2.1 for a single path.
             let limited = core.config.cmt && core.config.abc_limit.is_some();
             let share = if limited { 2 * u64::from(path.room) } else { u64::MAX };
             let mut left = ack.acked;
@@ -387,7 +387,8 @@ impl Outbound {
         }
     }
 
-    /// Ends a zero-window probe that was acknowledged. If the window opens first, the probe was dropped.
+    /// Ends a zero-window probe that was acknowledged. If the window opens before, the receiver has dropped the
+    /// probe.
     fn check_probe(&mut self, core: &mut Core) {
         let open = self.window() > 0;
         match &mut self.probe {
@@ -436,8 +437,8 @@ pub(super) fn count_missing(core: &mut Core, packets: u32, changing_over: bool) 
         path.highest_acked = path.highest_acked.max(path.summary.highest);
         let recovering = path.recovery.is_some() && path.summary.advanced;
         path.reports.push(if recovering { path.highest_acked } else { path.summary.highest });
-        // A SACK for several packets of one path is one missing report per packet for the chunks sent before all of
-        // them.
+        // A SACK for several packets of one path counts as one missing report per packet, for the chunks sent before
+        // all of them.
         if dac && answered == 1 {
             for _ in 1..packets {
                 path.reports.push(path.summary.lowest);

@@ -19,7 +19,7 @@ impl Open {
         self.progress(core, now)
     }
 
-    /// Continues the shutdown if the data that must be acknowledged before the next step is acknowledged.
+    /// Performs the next step of the shutdown once all data that must precede it is acknowledged.
     #[inline]
     pub fn progress(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
         if self.phase == Phase::Established { None } else { self.progress_to_end(core, now) }

@@ -5,12 +5,12 @@ use anabranch_base::time::Time;
 /// State of the detection of silence on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Silence {
-    /// Off: nothing is in flight, or only the retransmission timer is used.
+    /// No silence is watched: nothing is in flight, or only the retransmission timer is used.
     #[default]
     Unwatched,
     /// Time at which a probe is sent.
     Probe { due: Time },
-    /// The probe was sent, unless there was no chunk to send. Its answer must arrive before this time.
+    /// The probe was sent, unless there was no chunk to send. Its answer must arrive before `due`.
     Answer { since: Time, due: Time, probe: Option<TailProbe> },
 }
 
@@ -21,7 +21,7 @@ pub(super) struct TailProbe {
     /// Number of its previous transmission.
     pub original: u64,
     pub sent_at: Time,
-    /// The receiver reported the chunk as a duplicate.
+    /// True if the receiver reported the chunk as a duplicate.
     pub duplicate: bool,
 }
 

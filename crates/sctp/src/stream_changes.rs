@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub request: Reconfiguration,
-    /// The peer has responded "in progress".
+    /// True if the peer has responded "in progress".
     pub heard: bool,
     /// Number of such responses after the peer had acknowledged all data sent before.
     pub put_off: u32,
@@ -36,7 +36,8 @@ pub(super) struct StreamChanges {
     /// again.
     answers: VecDeque<Reconfiguration>,
     pub deferred: Option<Deferred>,
-    /// Time before which a request to reset all TSNs and streams is not repeated, and the number of requests sent.
+    /// Time until which a request to reset all TSNs and streams waits for its repetition, and the number of requests
+    /// sent.
     pub rest_until: Option<Time>,
     pub attempts: u32,
     /// Time until which no new data is sent, so that a reset of the TSNs that the peer has requested finds no

@@ -13,7 +13,7 @@ impl Path {
         Occupancy { outstanding: self.totals.in_flight(), buffered: self.totals.buffered() }
     }
 
-    /// Whether the path has not used up its share of the buffers.
+    /// True if the path has not used up its share of the buffers.
     pub fn has_share(&self, splitting: Splitting, shared: &Shared) -> bool {
         splitting.judge(self.occupancy(), self.mss, shared) == SendPermission::Admitted
     }

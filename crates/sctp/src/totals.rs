@@ -13,29 +13,30 @@ pub(super) enum ChunkState {
     GapAcked,
     /// Covered by a non-renegable gap block; it no longer occupies the send buffer.
     Freed,
-    /// Its message was abandoned (RFC 3758): it uses no buffer, and remains until the peer acknowledges a FORWARD TSN.
+    /// The chunk's message was abandoned (RFC 3758): the chunk uses no buffer, and its entry remains until the peer
+    /// acknowledges a FORWARD TSN.
     Abandoned,
 }
 
 impl ChunkState {
-    /// Neither acknowledged nor abandoned: the peer still needs it, or has received it without an acknowledgement.
+    /// Returns true if the chunk is neither acknowledged nor abandoned.
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InFlight | Self::Lost(_))
     }
 }
 
-/// Why a chunk is retransmitted.
+/// Reason for which a chunk is retransmitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RetransmissionReason {
-    /// Missing reports.
+    /// Missing reports (fast retransmission).
     Fast,
     /// The retransmission timer expired, or its path was removed.
     Timeout,
-    /// It blocks a buffer, and is retransmitted on another path.
+    /// The chunk blocks a buffer, and is retransmitted on another path.
     Rescheduled,
     /// A zero-window probe that the receiver did not accept.
     Probe,
-    /// Its packet exceeded the path MTU.
+    /// The packet with the chunk exceeded the path MTU.
     TooBig,
     /// Retransmitted as a tail loss probe: no acknowledgement has arrived for its path.
     Tail,

@@ -23,7 +23,7 @@ impl Open {
         let mut len = None;
         if sends_data {
             self.outbound.abandon_expired(core, now);
-            // The last chunk that an event waited for may have been abandoned.
+            // The last chunk that the shutdown waited for may have been abandoned.
             self.progress(core, now);
             self.follow_change(core, now);
             if let Some(packet) = core.out.pop_front() {
@@ -52,7 +52,7 @@ impl Open {
         if sends_data {
             self.outbound.settle(core, (len, now));
         } else if self.outbound.resting() {
-            core.note_rest(now);
+            core.note_no_data(now);
         } else {
             core.unblock(now);
         }
@@ -61,7 +61,7 @@ impl Open {
 
     /// The next packet with the most urgent contents for the peer: a FORWARD TSN, or lost chunks.
     fn next_repair(&mut self, core: &mut Core, now: Time) -> Option<Packet> {
-        if let Some((at, chunk)) = self.outbound.step_over(core, now) {
+        if let Some((at, chunk)) = self.outbound.next_forward_tsn(core, now) {
             core.paths[at].counters.packets_sent += 1;
             return Some(core.packet(at, self.peer_tag, chunk.into()));
         }
@@ -69,9 +69,9 @@ impl Open {
         self.data_packet(core, (at, now), true)
     }
 
-    /// Sends lost chunks before the packets queued by the timers, which are those from `before` on. Otherwise, a queue
-    /// with room for one packet drops every retransmission after a heartbeat. The answer to the heartbeat keeps the
-    /// path in use, and no data ever arrives.
+    /// Sends lost chunks before the packets that the timers have queued, which are those from `before` on. Otherwise
+    /// a queue with room for one packet would drop every retransmission after a heartbeat: the answer to the
+    /// heartbeat keeps the path in use, and no data ever arrives.
     fn repair_first(&mut self, core: &mut Core, now: Time, before: usize) {
         if core.out.len() == before || !self.phase.sends_data() {
             return;
@@ -166,7 +166,7 @@ impl Open {
                 }
                 if self.outbound.is_stuck(core) {
                     let cause =
-                        Cause::UserInitiatedAbort(b"a chunk is longer than any path takes"[..].into());
+                        Cause::UserInitiatedAbort(b"a chunk exceeds the MTU of every path"[..].into());
                     return Some(self.refuse(core, cause));
                 }
             }
@@ -175,7 +175,7 @@ impl Open {
             } else {
                 Self::expire_copies(core, at, now);
             }
-            if core.paths[at].patience_due.is_some_and(|due| due <= now) {
+            if core.paths[at].reordering_due.is_some_and(|due| due <= now) {
                 self.outbound.detect_losses(core, at, now);
             }
             self.heartbeat_timeout(core, at, now);
@@ -200,14 +200,14 @@ impl Open {
         None
     }
 
-    /// Removes moved chunks from a path after a timeout. If no acknowledgement for the path has arrived since, this
-    /// counts as an error of the path (RFC 9260 §8.2).
+    /// Removes moved chunks from a path one timeout after their transmission. If no acknowledgement for the path has
+    /// arrived since, this counts as an error of the path (RFC 9260 §8.2).
     fn expire_copies(core: &mut Core, at: usize, now: Time) {
         let path = &mut core.paths[at];
         let sent_at = path.copies.expire(now - path.rtt.rto());
         if sent_at.is_some_and(|sent_at| path.heard < sent_at) && path.totals.in_flight() == 0 {
             core.path_error(now, at);
-            core.evacuate();
+            core.move_lost_chunks();
         }
     }
 
@@ -226,7 +226,7 @@ impl Open {
             }
             Heartbeat::Waiting { until, .. } if until <= now => {
                 core.heartbeat_lost(now, at, self.peer_tag);
-                core.evacuate();
+                core.move_lost_chunks();
                 self.outbound.paths_changed(core);
             }
             _ => {}

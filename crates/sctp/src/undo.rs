@@ -1,15 +1,16 @@
 //! Detection of spurious retransmissions, and the reversal of their effects.
 //!
-//! A path responds to a loss or a timeout once, and stores the number of chunks that it counted as lost ([`Episode`]).
-//! The first transmission of a chunk has arrived if the chunk is acknowledged before its retransmission, or if the
-//! receiver reports its second arrival as a duplicate (RFC 3708 §3, §4). If this holds for all of them, the response
-//! was spurious. Then the congestion control undoes it, and a path that reorders packets gets a reordering window
-//! ([`patience`](Path::patience), RFC 8985 §6.2 step 4).
+//! A path responds to a loss or a timeout once, and stores the number of chunks that it counted as lost
+//! ([`Episode`]). The first transmission of a chunk has arrived if the chunk is acknowledged before its
+//! retransmission, or if the receiver reports its second arrival as a duplicate (RFC 3708 §3, §4). If this holds for
+//! all of these chunks, the response was spurious. Then the congestion control undoes it, and a path that reorders
+//! packets gets a reordering window ([`reordering_window`](Path::reordering_window), RFC 8985 §6.2 step 4).
 //!
-//! A spurious timeout is detected earlier, as in RFC 5682 §3. The condition is that two successive SACKs acknowledge
-//! data sent later than every retransmission, and nothing before it is missing. A single SACK may replace others that
-//! were lost together with all data sent since, for example when a path fails in both directions. If the condition
-//! holds, acknowledgements were late and not lost, and chunks that have not been retransmitted are in flight again.
+//! A spurious timeout is detected earlier, as in RFC 5682 §3: two successive SACKs acknowledge data sent later than
+//! every retransmission, and nothing before it is missing. A single SACK does not suffice, because it may replace
+//! others that were lost together with all data sent since, for example when a path fails in both directions. If the
+//! condition holds, acknowledgements were late and not lost, and chunks that have not been retransmitted are in
+//! flight again.
 
 use super::common::Core;
 use super::outbound::Outbound;
@@ -20,12 +21,12 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_wire::seq::Serial;
 
 /// Number of loss recoveries for which the reordering window remains after a spurious one (RFC 8985 §6.2 step 4).
-const PATIENT_RECOVERIES: u32 = 16;
+const REORDERING_WINDOW_RECOVERIES: u32 = 16;
 
 impl Path {
     /// Reordering window: time that a chunk with enough missing reports may still need to arrive (RFC 8985 §6.2 step
     /// 4).
-    pub fn patience(&self) -> Duration {
+    pub fn reordering_window(&self) -> Duration {
         if self.tolerance == 0 {
             return Duration::ZERO;
         }
@@ -33,8 +34,8 @@ impl Path {
         step.saturating_mul(u64::from(self.tolerance)).min(self.rtt.srtt().unwrap_or(Duration::ZERO))
     }
 
-    /// Called at the start of a recovery phase: the reordering window expires after several of them.
-    pub fn tire(&mut self) {
+    /// Counts a recovery phase: the reordering window expires after several of them.
+    pub fn count_recovery_phase(&mut self) {
         self.patient_for = self.patient_for.saturating_sub(1);
         if self.patient_for == 0 {
             self.tolerance = 0;
@@ -83,7 +84,7 @@ impl Outbound {
                 if !core.sends_copies
                     && let Some(copy) = path.copies.take(tsn)
                 {
-                    // The copy of this path arrived second; if it arrived first, the sample is slightly too long.
+                    // If this path's copy arrived first, the sample is slightly too long.
                     path.rtt.sample(now.since(copy.sent_at));
                     path.heard = now;
                 }
@@ -117,8 +118,8 @@ impl Outbound {
         }
     }
 
-    /// Whether a chunk is missing that was retransmitted in this episode before the newest chunk that arrived without a
-    /// retransmission.
+    /// Returns true if a chunk is missing that was retransmitted in this episode before the newest chunk that arrived
+    /// without a retransmission.
     fn missing_before(&self, episode: &Episode) -> bool {
         self.repeats.range(..episode.newest).any(|(&tsn, repeat)| {
             repeat.episode == episode.number && self.sent.get(tsn).is_some_and(|chunk| chunk.state.is_open())
@@ -163,7 +164,7 @@ impl Outbound {
         self.repeats.retain(|_, repeat| repeat.episode != episode.number);
         if !episode.timeout {
             path.tolerance += 1;
-            path.patient_for = PATIENT_RECOVERIES;
+            path.patient_for = REORDERING_WINDOW_RECOVERIES;
         }
         path.avoids = false;
         let recovering = path.recovery.take_if(|recovery| recovery.phase == episode.number);

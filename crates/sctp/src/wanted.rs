@@ -8,7 +8,7 @@ use anabranch_multipath::MAX_PATHS;
 use core::net::{IpAddr, SocketAddr};
 
 impl Association {
-    /// The paths, and the peer's addresses without a path.
+    /// Paths of the association, and addresses of the peer without a path.
     pub(super) fn wanted(&self) -> Vec<WantedPath> {
         let path = |path: &Path| WantedPath {
             local: path.local.ip(),

@@ -4,14 +4,14 @@ use super::association::{Association, State};
 use anabranch_wire::sctp::{self, Chunk};
 use anabranch_wire::{Body, Packet};
 
-/// Whether a chunk always needs a checksum (§5.2): the receiver may not know the sender or its address yet.
+/// True if a chunk always needs a checksum (§5.2): the receiver may not know the sender or its address yet.
 const fn has_checksum(chunk: &Chunk) -> bool {
     matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho(_) | Chunk::Asconf(_))
 }
 
 impl Association {
-    /// Whether to accept a packet with zero checksum: this endpoint has announced that it does (§5.3). The packet may
-    /// be the peer's first, an INIT ACK.
+    /// Returns true if a packet with zero checksum is accepted, because this endpoint has announced that (§5.3). The
+    /// packet may be the peer's first, an INIT ACK.
     pub(super) fn trusts_carrier(&self, packet: &sctp::Packet) -> bool {
         let told = !matches!(self.state, State::Idle | State::Listening | State::Closed);
         told && self.core.config.error_detection.is_some() && !packet.chunks.iter().any(has_checksum)

@@ -1,22 +1,21 @@
-//! Authenticated chunks (RFC 4895). The keys are derived from the parameters of both ends in the handshake
-//! and, if the ends share one, from a secret.
+//! Authenticated chunks (RFC 4895). The keys are derived from the parameters of both endpoints in the handshake and,
+//! if the endpoints share one, from a secret.
 //!
-//! Each end lists the chunk types that it accepts only with an authentication code. These are requests to
-//! change addresses (RFC 5061 §4.2.7) and, where configured, user data and its acknowledgements. All chunks
-//! of the types that the peer lists are sent behind an AUTH chunk. It is inserted where packets leave, and
-//! paths reserve room for it. A core holds no payload bytes, so the code is computed where the bytes are
-//! ([`Auth::pending`]).
+//! Each endpoint lists the chunk types that it accepts only with an authentication code. These are requests to change
+//! addresses (RFC 5061 §4.2.7) and, where configured, user data and its acknowledgements. The peer sends chunks of
+//! these types behind an AUTH chunk, which is inserted when the packet leaves; paths reserve room for it. The core
+//! holds no payload bytes, so the code is computed by the writer of the packet ([`Auth::pending`]).
 
 use anabranch_wire::sctp::{Auth, Chunk, Chunks, HmacId, Init, Parameter, Secret, kind, padded, parameter};
 use std::sync::Arc;
 
 /// Bytes of a random number (§3.1).
-pub(super) const RANDOM: usize = 32;
-/// Supported algorithms, the best first. SHA-1 is the one that every implementation must support (§8).
+pub(super) const RANDOM_BYTES: usize = 32;
+/// Supported algorithms, the preferred one first. Every implementation must support SHA-1 (§8).
 const ALGORITHMS: [HmacId; 2] = [HmacId::SHA256, HmacId::SHA1];
 /// Chunks that change addresses.
 pub(super) const ADDRESS_CHANGES: [u8; 2] = [kind::ASCONF, kind::ASCONF_ACK];
-/// Chunks that carry user data, acknowledge it (as SHUTDOWN does, too), or skip it.
+/// Chunks that carry user data, skip it, or acknowledge it (as SHUTDOWN does).
 pub(super) const USER_DATA: [u8; 7] = [
     kind::DATA,
     kind::I_DATA,
@@ -26,31 +25,31 @@ pub(super) const USER_DATA: [u8; 7] = [
     kind::I_FORWARD_TSN,
     kind::SHUTDOWN,
 ];
-/// These are never authenticated, whatever a list says (§3.2).
-const EXEMPT: [u8; 4] = [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE, kind::AUTH];
+/// Chunk types that are never authenticated, even if the peer lists them (§3.2).
+const NEVER_AUTHENTICATED: [u8; 4] = [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE, kind::AUTH];
 /// Maximum number of the peer's algorithms and chunk types that are kept: they are stored in the cookie,
 /// which must fit a packet.
 const MAX_ENTRIES: usize = 64;
-/// Bytes of the longest AUTH that a peer may send.
+/// Bytes of the longest AUTH chunk of a peer.
 const MAX_AUTH_BYTES: u32 = Auth::HEADER_LEN + 32;
 
-/// The authentication parameters of one end (§3).
+/// Authentication parameters of one endpoint (§3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     pub random: Box<[u8]>,
-    /// Chunk types to be authenticated on the way to it; `None` if the parameter is missing.
+    /// Chunk types that this endpoint accepts only with authentication; `None` if the parameter is missing.
     pub chunks: Option<Box<[u8]>>,
     pub algorithms: Box<[HmacId]>,
 }
 
 impl Offer {
-    /// The parameters of this end. Each association has its own random number.
-    pub fn new(random: [u8; RANDOM], chunks: Box<[u8]>) -> Self {
+    /// Creates the parameters of this endpoint. Each association has its own random number.
+    pub fn new(random: [u8; RANDOM_BYTES], chunks: Box<[u8]>) -> Self {
         Self { random: random.into(), chunks: Some(chunks), algorithms: ALGORITHMS.into() }
     }
 
-    /// The authentication parameters of an INIT or INIT ACK; `None` if its sender does not authenticate, or
-    /// not as required.
+    /// Reads the authentication parameters of an INIT or INIT ACK. `None` if its sender does not support
+    /// authentication, or not as required.
     pub fn of(init: &Init) -> Option<Self> {
         let (mut random, mut chunks, mut algorithms) = (None, None, None);
         for parameter in &init.parameters {
@@ -63,12 +62,12 @@ impl Offer {
         }
         let (random, algorithms) = (random?, algorithms?);
         let offer = Self { random, chunks, algorithms };
-        let fits =
-            offer.random.len() == RANDOM && offer.algorithms.len().max(offer.listed().len()) <= MAX_ENTRIES;
+        let fits = offer.random.len() == RANDOM_BYTES
+            && offer.algorithms.len().max(offer.listed().len()) <= MAX_ENTRIES;
         (fits && offer.algorithm().is_some()).then_some(offer)
     }
 
-    /// The parameters of the handshake that contain this offer.
+    /// The parameters of an INIT or INIT ACK that contain this offer.
     pub fn parameters(&self) -> impl Iterator<Item = Parameter> {
         let random = Parameter::Random(self.random.clone());
         let chunks = self.chunks.clone().map(Parameter::ChunkList);
@@ -80,17 +79,17 @@ impl Offer {
         self.chunks.as_deref().unwrap_or_default()
     }
 
-    /// The chunk types that it wants authenticated.
+    /// Chunk types that the offer lists and that can be authenticated.
     fn required(&self) -> Box<[u8]> {
-        self.listed().iter().copied().filter(|kind| !EXEMPT.contains(kind)).collect()
+        self.listed().iter().copied().filter(|kind| !NEVER_AUTHENTICATED.contains(kind)).collect()
     }
 
-    /// The first of its algorithms that is known here.
+    /// The first algorithm of the offer that this endpoint supports.
     fn algorithm(&self) -> Option<HmacId> {
         self.algorithms.iter().copied().find(|algorithm| ALGORITHMS.contains(algorithm))
     }
 
-    /// The key vector: the parameters without padding, in this order whatever the order in the packet (§6.1).
+    /// The key vector: the parameters without padding, in a fixed order that is independent of the packet (§6.1).
     fn key_vector(&self) -> Vec<u8> {
         self.parameters().flat_map(|parameter| parameter::to_bytes(&[parameter]).into_vec()).collect()
     }
@@ -101,44 +100,45 @@ impl Offer {
 pub(super) struct Authentication {
     /// The association shared key (§6.1).
     secret: Secret,
-    /// How codes are made for the peer.
+    /// Algorithm of the codes sent to the peer.
     algorithm: HmacId,
-    /// Chunk types that it takes with a code only, and those that this end does.
+    /// Chunk types that need a code on the way to the peer, and those that need one on the way to this endpoint.
     required: Box<[u8]>,
     expected: Box<[u8]>,
 }
 
 impl Authentication {
-    /// With the offers of both ends and their shared secret, which may be empty.
+    /// Derives the keys from the offers of both endpoints and their shared secret, which may be empty.
     pub fn new(shared: &[u8], own: &Offer, peer: &Offer) -> Option<Self> {
         let algorithm = peer.algorithm()?;
         let (mine, theirs) = (own.key_vector(), peer.key_vector());
-        // The smaller one first, as numbers: both begin with the type of the same parameter, so that the shorter is smaller.
+        // The key vectors are ordered as numbers, the smaller one first. Both begin with the type of the same
+        // parameter, so the shorter vector is the smaller number.
         let in_order = (mine.len(), &mine) <= (theirs.len(), &theirs);
         let (first, second) = if in_order { (mine, theirs) } else { (theirs, mine) };
         let secret = Secret(Arc::from([shared, &first, &second].concat()));
         Some(Self { secret, algorithm, required: peer.required(), expected: own.required() })
     }
 
-    /// Bytes to reserve for an AUTH chunk in each packet, 0 if the peer requires it for ASCONF and ASCONF-ACK only: those are
-    /// not bundled with data.
+    /// Bytes to reserve for an AUTH chunk in each packet. 0 if the peer requires it for ASCONF and ASCONF-ACK only,
+    /// which are not bundled with data.
     pub fn overhead(&self) -> u32 {
         let more = self.required.iter().any(|kind| !ADDRESS_CHANGES.contains(kind));
         if more { padded(Auth::HEADER_LEN + self.algorithm.code_len().unwrap_or(0)) } else { 0 }
     }
 
-    /// Bytes by which packets of the peer may be longer, where it authenticates this kind of chunk.
+    /// Bytes by which a packet of the peer is longer if it must authenticate this type of chunk.
     pub fn overhead_of(&self, kind: u8) -> u32 {
         if self.expects(kind) { MAX_AUTH_BYTES } else { 0 }
     }
 
-    /// A chunk of this kind counts only behind a genuine AUTH.
+    /// Returns true if a chunk of this type is accepted only behind a valid AUTH.
     pub fn expects(&self, kind: u8) -> bool {
         self.expected.contains(&kind)
     }
 
-    /// Puts an AUTH before the first of these chunks that the peer wants it before. Padding that makes a packet as long as it is to
-    /// be is written for one with AUTH: it gets it, wanted or not.
+    /// Inserts an AUTH before the first of these chunks that the peer accepts only with one. A packet padded to a
+    /// given length (a path MTU probe) always gets an AUTH, because its padding leaves room for one.
     pub fn authenticate(&self, chunks: &mut Chunks) {
         let pads = self.overhead() > 0;
         let wanted =
@@ -151,29 +151,30 @@ impl Authentication {
         }
     }
 
-    /// Whether an AUTH is the peer's own.
-    pub fn verify(&self, auth: &Auth) -> Verdict {
-        // A packet that was never serialized has no code to check: any holder of the secret is trusted.
+    /// Checks an AUTH chunk of the peer.
+    pub fn verify(&self, auth: &Auth) -> AuthCheck {
+        // A packet that was passed as a value, and never written as bytes, has no code. Its AUTH names the secret
+        // instead.
         let genuine = match &auth.secret {
             Some(secret) => Some(*secret == self.secret),
             None => auth.algorithm.verifies(&self.secret.0, &auth.covered, &auth.code),
         };
         match genuine {
-            None => Verdict::Unsupported,
-            Some(true) if auth.key == 0 => Verdict::Genuine,
-            Some(_) => Verdict::Forged,
+            None => AuthCheck::Unsupported,
+            Some(true) if auth.key == 0 => AuthCheck::Genuine,
+            Some(_) => AuthCheck::Forged,
         }
     }
 }
 
 /// The result of checking an AUTH chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// The chunks behind it are the peer's.
+pub(super) enum AuthCheck {
+    /// The code is valid: the peer sent the following chunks.
     Genuine,
-    /// They are not.
+    /// The code is invalid.
     Forged,
-    /// Its algorithm is not one of those that were offered.
+    /// The algorithm is not one that this endpoint has offered.
     Unsupported,
 }
 

@@ -56,7 +56,7 @@ fn auth(by: &Authentication, chunks: Vec<Chunk>) -> Auth {
 
 /// RFC 4895 §6.1, computed separately: the secret, then the key vectors, the smaller one first, each without padding.
 #[test]
-fn the_key_is_made_of_the_secret_and_both_key_vectors() {
+fn key_contains_secret_and_both_key_vectors() {
     let own =
         Offer { random: [1; 32].into(), chunks: Some([0xc1].into()), algorithms: [HmacId::SHA1].into() };
     let peer = Offer { random: [2; 32].into(), chunks: None, algorithms: [HmacId::SHA256].into() };
@@ -75,25 +75,25 @@ fn the_key_is_made_of_the_secret_and_both_key_vectors() {
 fn only_genuine_auth_is_accepted() {
     let [one, other] = pair([b"", b""]);
     let genuine = auth(&one, request());
-    assert_eq!(other.verify(&genuine), Verdict::Genuine);
+    assert_eq!(other.verify(&genuine), AuthCheck::Genuine);
     for at in 0..genuine.covered.len() {
         let mut covered = genuine.covered.clone();
         covered[at] ^= 1;
-        assert_eq!(other.verify(&Auth { covered, ..genuine.clone() }), Verdict::Forged);
+        assert_eq!(other.verify(&Auth { covered, ..genuine.clone() }), AuthCheck::Forged);
     }
-    assert_eq!(other.verify(&Auth { key: 1, ..genuine.clone() }), Verdict::Forged);
-    assert_eq!(other.verify(&Auth { code: Box::default(), ..genuine.clone() }), Verdict::Forged);
-    assert_eq!(other.verify(&Auth { algorithm: HmacId(2), ..genuine }), Verdict::Unsupported);
+    assert_eq!(other.verify(&Auth { key: 1, ..genuine.clone() }), AuthCheck::Forged);
+    assert_eq!(other.verify(&Auth { code: Box::default(), ..genuine.clone() }), AuthCheck::Forged);
+    assert_eq!(other.verify(&Auth { algorithm: HmacId(2), ..genuine }), AuthCheck::Unsupported);
     // Chunk types that the peer does not list are sent without an AUTH.
     let plain = vec![Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(3) })];
     assert_eq!(authenticated(&one, plain.clone()), Chunks::from(plain));
 }
 
-/// A packet that was never written has no bytes to make a code over: its AUTH is worth what the secret is.
+/// A packet that was never written as bytes has no code. The secret that its AUTH names is compared instead.
 #[test]
 fn unwritten_auth_is_verified_by_the_secret() {
     let ([one, other], [stranger, _]) = (pair([b"", b""]), pair([b"x", b"x"]));
-    for (by, verdict) in [(&one, Verdict::Genuine), (&stranger, Verdict::Forged)] {
+    for (by, verdict) in [(&one, AuthCheck::Genuine), (&stranger, AuthCheck::Forged)] {
         let chunks = authenticated(by, request());
         let Chunk::Auth(auth) = &chunks[0] else { panic!("AUTH") };
         assert_eq!(other.verify(auth), verdict);
@@ -121,16 +121,16 @@ fn listed_chunks_are_sent_behind_an_auth() {
 }
 
 #[test]
-fn different_secrets_do_not_go_together() {
+fn auth_of_another_secret_is_forged() {
     let [one, other] = pair([b"this", b"that"]);
-    assert_eq!(other.verify(&auth(&one, request())), Verdict::Forged);
+    assert_eq!(other.verify(&auth(&one, request())), AuthCheck::Forged);
     let [one, other] = pair([b"this", b"this"]);
-    assert_eq!(other.verify(&auth(&one, request())), Verdict::Genuine);
+    assert_eq!(other.verify(&auth(&one, request())), AuthCheck::Genuine);
 }
 
 /// RFC 4895 §3: a random number of 32 bytes and a known algorithm are required.
 #[test]
-fn offers_that_cannot_be_met_are_none() {
+fn invalid_offers_are_rejected() {
     let whole: Vec<Parameter> = offer(1).parameters().collect();
     assert_eq!(Offer::of(&init(whole.clone())), Some(offer(1)));
     for without in [0, 2] {

@@ -40,14 +40,15 @@ pub(super) struct Chunk {
     pub path: u8,
     pub transmissions: u8,
     pub state: ChunkState,
-    /// More than one path has carried the chunk: its acknowledgement cannot be attributed to a path (RFC 9260 §8.2).
+    /// True if more than one path has carried the chunk, so that its acknowledgement cannot be attributed to a path
+    /// (RFC 9260 §8.2).
     pub moved: bool,
-    /// The chunk was fast retransmitted, which is done once (RFC 9260 §7.2.4 rule 5).
+    /// True if the chunk was fast retransmitted, which happens at most once (RFC 9260 §7.2.4 rule 5).
     pub fast: bool,
 }
 
 impl Chunk {
-    /// Its last transmission as a copy, which uses `bytes` of a window.
+    /// The chunk's last transmission as a copy, which uses `bytes` of a window.
     pub const fn as_copy(&self, tsn: u64, bytes: u32) -> ChunkCopy {
         let &Self { sent_as, sent_at, len, .. } = self;
         ChunkCopy { tsn, sent_as, sent_at, len, bytes }
@@ -91,7 +92,7 @@ impl Outstanding {
 
     /// Sets the TSN of the next chunk; the scoreboard must be empty.
     pub fn rebase(&mut self, tsn: u64) {
-        assert!(self.chunks.is_empty(), "nothing may be on its way");
+        assert!(self.chunks.is_empty(), "no chunk may be outstanding");
         self.base = tsn;
     }
 
@@ -167,7 +168,8 @@ impl Outstanding {
         Some(before)
     }
 
-    /// Puts a copy in flight on a path in place of the lost transmission of its chunk. True if the chunk was lost.
+    /// Lets a copy in flight on a path replace the lost transmission of its chunk. Returns true if the chunk was
+    /// lost.
     pub fn replace(&mut self, paths: &mut [Path], copy: &ChunkCopy, at: usize) -> bool {
         let place = (at, copy.sent_at);
         let Some(before) = self.transmit(paths, copy.tsn, copy.sent_as, place) else { return false };
@@ -219,7 +221,7 @@ impl Outstanding {
         self.change(paths, tsn, |state| state == ChunkState::GapAcked, ChunkState::Freed)
     }
 
-    /// Marks a chunk of an abandoned message. Returns the old chunk.
+    /// Marks a chunk whose message was abandoned. Returns the old chunk.
     pub fn abandon(&mut self, paths: &mut [Path], tsn: u64) -> Option<Chunk> {
         let there = |state| state != ChunkState::Abandoned;
         self.change(paths, tsn, there, ChunkState::Abandoned)

@@ -77,16 +77,19 @@ fn paths() -> Vec<Path> {
 }
 
 #[test]
-fn a_chunk_through_its_states() {
+fn chunk_states_change_in_allowed_order() {
     let (mut sent, mut paths) = (Outstanding::new(10), paths());
     sent.push(chunk(100, 0), &mut paths);
     assert_eq!((sent.totals().buffered(), sent.totals().in_flight()), (100, 100));
-    assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_none(), "it is in flight");
+    assert!(
+        sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_none(),
+        "a chunk in flight is not retransmitted"
+    );
     assert!(sent.lose(&mut paths, 10, RetransmissionReason::Fast).is_some());
     assert_eq!((paths[0].totals.lost_chunks(), sent.totals().lost_chunks()), (1, 1));
     assert!(sent.transmit(&mut paths, 10, 2, (1, Time::ZERO)).is_some());
     assert_eq!((paths[0].totals, paths[1].totals.in_flight()), (ChunkTotals::default(), 100));
-    assert!(sent.free(&mut paths, 10).is_none(), "it is not acknowledged");
+    assert!(sent.free(&mut paths, 10).is_none(), "an unacknowledged chunk is not freed");
     assert!(sent.acknowledge(&mut paths, 10, false).is_some());
     assert_eq!((sent.totals().in_flight(), sent.totals().gap_acknowledged()), (0, 100));
     assert!(sent.free(&mut paths, 10).is_some());
@@ -94,7 +97,7 @@ fn a_chunk_through_its_states() {
         (sent.totals().buffered(), sent.totals().gap_acknowledged(), sent.totals().behind_gap()),
         (0, 0, 100)
     );
-    assert!(sent.renege(&mut paths, 10, 3).is_none(), "it cannot be sent again");
+    assert!(sent.renege(&mut paths, 10, 3).is_none(), "a freed chunk cannot be reneged on");
     assert!(sent.pop(&mut paths).is_some());
     assert_eq!((*sent.totals(), paths[1].totals), (ChunkTotals::default(), ChunkTotals::default()));
 }
@@ -107,7 +110,7 @@ fn abandoned_chunks_need_no_room_in_a_packet() {
     }
     assert_eq!(sent.longest_open(), 1_400);
     assert!(sent.abandon(&mut paths, 10).is_some());
-    assert!(sent.abandon(&mut paths, 10).is_none(), "it is given up once");
+    assert!(sent.abandon(&mut paths, 10).is_none(), "a chunk is abandoned once");
     assert_eq!((sent.longest_open(), sent.totals().abandoned()), (300, 1));
     assert!(sent.pop(&mut paths).is_some());
     assert_eq!(sent.totals().abandoned(), 0);
@@ -115,7 +118,7 @@ fn abandoned_chunks_need_no_room_in_a_packet() {
 
 proptest! {
     #[test]
-    fn the_sums_are_those_of_the_chunks(commands in prop::collection::vec(command(), 0..200)) {
+    fn totals_equal_sums_over_chunks(commands in prop::collection::vec(command(), 0..200)) {
         let (mut sent, mut paths) = (Outstanding::new(1 << 32), paths());
         for (number, command) in commands.into_iter().enumerate() {
             let (base, now) = (sent.base(), Time::ZERO);

@@ -4,7 +4,7 @@
 #[derive(Debug, Default)]
 pub(super) struct HeldBytes {
     all: u64,
-    /// By stream; empty if there is only one.
+    /// Held bytes by stream; empty if there is only one stream.
     by_stream: Vec<u64>,
 }
 
@@ -15,7 +15,7 @@ impl HeldBytes {
         held
     }
 
-    /// Counts `streams` streams from now on. Bytes of a stream that was the only one count for it.
+    /// Adds `streams` streams. If there was only one before, the held bytes are those of that stream.
     pub fn add_streams(&mut self, streams: usize) {
         if streams > 1 {
             if self.by_stream.is_empty() {

@@ -43,7 +43,7 @@ pub(super) struct Skip {
     pub number: u32,
 }
 
-/// The sender violated a rule of fragmentation or of stream order; the association ends.
+/// Violation of a rule of fragmentation or stream order by the sender; it ends the association.
 pub(super) type Violation = &'static str;
 
 /// Fragments of one DATA message with contiguous TSNs.
@@ -80,11 +80,11 @@ struct Stream {
     /// Number of the next ordered message.
     next: u64,
     waiting: BTreeMap<u64, Message>,
-    /// Whether a message is being delivered in parts: an ordered one, an unordered one.
+    /// Whether an ordered and an unordered message of the stream are being delivered in parts.
     open: [bool; 2],
-    /// Unordered messages that wait for the end of the one delivered in parts.
+    /// Unordered messages that wait for the end of one that is delivered in parts.
     behind: VecDeque<Message>,
-    /// The last abandoned unordered I-DATA message.
+    /// Number of the last abandoned unordered I-DATA message.
     gone: Option<Serial>,
 }
 
@@ -95,7 +95,8 @@ pub(super) struct Reassembly {
     runs: BTreeMap<u64, Run>,
     partials: BTreeMap<(u16, bool, u32), Partial>,
     held: HeldBytes,
-    /// The sender may abandon messages: late fragments of a skipped message are discarded, and are not a violation.
+    /// True if the sender may abandon messages. Then late fragments of a skipped message are discarded, and are no
+    /// violation.
     lenient: bool,
     /// Fragments discarded with their message, as runs of TSNs.
     given_up: Vec<(u64, u32)>,
@@ -220,12 +221,12 @@ impl Reassembly {
     fn join_partial(&mut self, piece: &Fragment, number: u32, inbox: &mut Inbox) -> Result<(), Violation> {
         // The first fragment has number 0, and no other fragment does (RFC 8260 §2.1).
         if !piece.first && number == 0 {
-            return Err("a first fragment that does not say so");
+            return Err("fragment sequence number 0 without the B bit");
         }
         let key = (piece.stream, piece.unordered, piece.message);
         let partial = self.partials.entry(key).or_default();
         if number < partial.delivered || partial.fragments.insert(number, (piece.tsn, piece.len)).is_some() {
-            return Err("a fragment sequence number twice");
+            return Err("duplicate fragment sequence number");
         }
         if piece.first {
             partial.ppid = piece.ppid;
@@ -235,7 +236,7 @@ impl Reassembly {
         }
         let highest = partial.fragments.last_key_value().map_or(0, |(&highest, _)| highest);
         if partial.last.is_some_and(|last| highest > last) {
-            return Err("a fragment behind the last one");
+            return Err("fragment behind the last one");
         }
         if partial.delivered > 0 {
             self.continue_partial(key, inbox);
@@ -348,17 +349,17 @@ impl Reassembly {
                 .next
                 .wrapping_add_signed(i64::from((message as u16).wrapping_sub(stream.next as u16) as i16))
         };
-        // Before the first number of a stream there is none, so a wrapped number is very large.
+        // A number before the first one of a stream has wrapped to a huge value.
         if number < stream.next
             || number > stream.next + u64::from(u32::MAX)
             || stream.open[0] && number == stream.next
         {
-            return Err("a message number that has been delivered");
+            return Err("message number was already delivered");
         }
         if number > stream.next {
             return match stream.waiting.insert(number, whole) {
                 None => Ok(()),
-                Some(_) => Err("a message number twice"),
+                Some(_) => Err("duplicate message number"),
             };
         }
         stream.next += 1;

@@ -4,14 +4,14 @@
 
 use super::{Fragments, Message, Reassembly};
 
-/// The place of chunks that can only be discarded together.
+/// Place of chunks that can only be discarded together.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     /// A run of DATA fragments, by its first TSN.
     Run(u64),
     /// A fragment of an I-DATA message.
     Fragment((u16, bool, u32), u32),
-    /// A complete message that waits for its turn, by its number.
+    /// A complete message that waits for earlier ones, by its number.
     Waiting(u16, u64),
 }
 

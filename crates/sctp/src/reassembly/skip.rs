@@ -14,9 +14,9 @@ pub(super) enum Part {
 }
 
 impl Reassembly {
-    /// Skips the abandoned messages up to `skips`: the sender has abandoned all missing chunks up to TSN `to`. `wide`
-    /// if it sends I-DATA. The cost depends on the messages discarded and delivered, not on the number of messages
-    /// held.
+    /// Skips the abandoned messages up to `skips`, after the sender has abandoned all missing chunks up to TSN `to`.
+    /// `wide` if the sender uses I-DATA. The cost depends on the messages discarded and delivered, not on the number
+    /// of messages held.
     pub fn skip(&mut self, to: u64, skips: &[Skip], wide: bool, inbox: &mut Inbox) {
         self.drop_orphans(to, inbox);
         for &skip in skips {
@@ -29,7 +29,7 @@ impl Reassembly {
                 if stream.gone.is_none_or(|gone| gone.before(number)) {
                     stream.gone = Some(number);
                 }
-                // The half of the number space that precedes it.
+                // The abandoned numbers are those in the half of the number space before this one.
                 let first = skip.number.wrapping_sub(1 << 31);
                 self.drop_partials((skip.stream, true), (first, skip.number), inbox);
             } else {
@@ -138,7 +138,7 @@ impl Reassembly {
         }
     }
 
-    /// Whether a fragment belongs to a message that was skipped. It is acknowledged and discarded.
+    /// True if a fragment belongs to a message that was skipped. It is acknowledged and discarded.
     pub(super) fn is_late(&self, piece: &Fragment) -> bool {
         let stream = &self.streams[usize::from(piece.stream)];
         if piece.unordered {
@@ -146,7 +146,7 @@ impl Reassembly {
                 && stream.gone.is_some_and(|gone| !gone.before(Serial(piece.message)));
         }
         let number = unwrap(stream.next, piece.message, piece.number.is_some());
-        // Before the first number of a stream there is none, so a wrapped number is very large.
+        // A number before the first one of a stream has wrapped to a huge value.
         number < stream.next || number > stream.next + u64::from(u32::MAX)
     }
 

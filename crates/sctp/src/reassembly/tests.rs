@@ -97,13 +97,13 @@ fn large_message_is_sent_in_parts() {
         inbox.pop().map_or_else(|| assert!(!unordered), |whole| assert!(unordered && !whole.more));
         re.deliver_parts(9, &mut inbox);
         let behind_a_gap: &[_] = if unordered { &[] } else { &[(200, true)] };
-        assert_eq!(parts(&mut inbox), behind_a_gap, "an unordered message behind a gap is not in turn");
+        assert_eq!(parts(&mut inbox), behind_a_gap, "an unordered message behind a gap waits");
         re.deliver_parts(11, &mut inbox);
         let at_last: &[_] = if unordered { &[(200, true)] } else { &[] };
         assert_eq!(parts(&mut inbox), at_last);
         re.insert(&piece(16, (true, true), 2, unordered), &mut inbox).unwrap();
         re.insert(&piece(12, (false, false), 0, unordered), &mut inbox).unwrap();
-        assert_eq!(parts(&mut inbox), [(200, true)], "no other message of its kind comes between");
+        assert_eq!(parts(&mut inbox), [(200, true)], "other messages of this kind wait");
         re.insert(&piece(14, (false, true), 0, unordered), &mut inbox).unwrap();
         let behind: &[_] = if unordered { &[(100, false)] } else { &[(100, false), (100, false)] };
         assert_eq!(parts(&mut inbox), [&[(100, false)], behind].concat());
@@ -123,9 +123,9 @@ fn each_stream_delivers_its_message_in_parts() {
         re.insert(&cut(tsn, stream, message, number, false), &mut inbox).unwrap();
     }
     re.deliver_parts(9, &mut inbox);
-    assert_eq!(parts(&mut inbox), [(200, true), (100, true)], "the second of stream 0 is not in turn");
+    assert_eq!(parts(&mut inbox), [(200, true), (100, true)], "the second message of stream 0 waits");
     re.insert(&cut(14, 0, 0, 3, true), &mut inbox).unwrap();
-    assert!(re.insert(&cut(15, 0, 0, 1, false), &mut inbox).is_err(), "it has been delivered");
+    assert!(re.insert(&cut(15, 0, 0, 1, false), &mut inbox).is_err(), "the fragment was already delivered");
     re.insert(&cut(16, 0, 0, 2, false), &mut inbox).unwrap();
     assert_eq!(parts(&mut inbox), [(200, false)]);
     re.insert(&cut(17, 0, 1, 1, true), &mut inbox).unwrap();
@@ -163,7 +163,7 @@ fn time_to_skip(held: u64, wide: bool) -> Duration {
     for i in 0..held {
         re.insert(&cut(100_000 + 2 * i, 1, i as u32 & 0x7fff), &mut inbox).unwrap();
     }
-    #[expect(clippy::disallowed_methods, reason = "how long something takes is what is asked here")]
+    #[expect(clippy::disallowed_methods, reason = "the test measures elapsed time")]
     let begin = Instant::now();
     for packet in 0..100 {
         let first = packet * 100;
@@ -174,7 +174,7 @@ fn time_to_skip(held: u64, wide: bool) -> Duration {
     }
     let took = begin.elapsed();
     assert_eq!(given_up(&mut re).len(), 100);
-    assert_eq!(re.held(), 100 * held, "nothing else is touched");
+    assert_eq!(re.held(), 100 * held, "no other message is discarded");
     took
 }
 

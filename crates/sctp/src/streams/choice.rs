@@ -5,7 +5,7 @@ use super::{Message, SendQueue};
 use anabranch_settings::policy::StreamScheduler;
 
 impl SendQueue {
-    /// Fixes the path of each stream: stream i uses that at i modulo their number.
+    /// Fixes the path of each stream: stream i uses the path at index i modulo the number of paths.
     pub fn fix_paths(&mut self, paths: impl Iterator<Item = u8>) {
         self.homes.paths.clear();
         self.homes.paths.extend(paths);
@@ -30,12 +30,12 @@ impl SendQueue {
         self.homes.at = Some(at as u8);
     }
 
-    /// Ends the present packet: the next one may carry other streams.
+    /// Ends the current packet, so that the next one may carry other streams.
     pub const fn end_packet(&mut self) {
         (self.packet, self.homes.at) = (None, None);
     }
 
-    /// Whether a message of this stream may be next.
+    /// Returns true if a message of this stream may be sent next.
     pub(super) fn has_message(&self, stream: u16) -> bool {
         let queue = &self.streams[usize::from(stream)].queue;
         !queue.is_empty() && self.homes.admit(stream) && !self.waits(stream)
@@ -51,7 +51,7 @@ impl SendQueue {
     }
 }
 
-/// The numbers that the stream scheduler reads: priorities or weights, of the first streams.
+/// The numbers that the stream scheduler uses for the first streams: priorities or weights.
 pub(in super::super) fn numbers(config: &Config) -> &[u16] {
     match config.stream_scheduler {
         StreamScheduler::Priority => &config.stream_priorities,

@@ -1,21 +1,21 @@
 //! Fixed paths of streams.
 
-/// The paths of streams that have fixed ones.
+/// Fixed paths of streams.
 #[derive(Debug, Default)]
 pub(super) struct Homes {
-    /// The path of stream i is that at i modulo the length. Empty if streams use any path.
+    /// The path of stream i is the entry at i modulo the length. Empty if streams may use any path.
     pub paths: Vec<u8>,
-    /// The path of the present packet, once it is chosen.
+    /// Path of the current packet, once it is chosen.
     pub at: Option<u8>,
 }
 
 impl Homes {
-    /// Whether the present packet may carry every stream.
+    /// Returns true if the current packet may carry every stream.
     pub const fn admit_all(&self) -> bool {
         self.at.is_none()
     }
 
-    /// Whether the present packet may carry this stream.
+    /// Returns true if the current packet may carry this stream.
     pub fn admit(&self, stream: u16) -> bool {
         self.at.is_none_or(|at| self.of(stream) == Some(at))
     }

@@ -41,7 +41,7 @@ pub(super) struct Piece {
 
 /// Maximum number of ordered messages of a stream in flight with 16-bit numbers. With one more, the newest would appear
 /// older than the oldest (serial number arithmetic, RFC 9260 §1.6).
-const MOST_ORDERED: u32 = 1 << 15;
+const MAX_ORDERED_IN_FLIGHT: u32 = 1 << 15;
 
 /// Bits below the priority in the order of streams; they count rounds.
 const ROUND_BITS: u32 = 48;
@@ -93,25 +93,27 @@ pub(super) struct SendQueue {
     scheduler: StreamScheduler,
     /// Priorities or weights, by stream.
     numbers: Box<[u16]>,
-    /// Fragments of different messages may be interleaved (I-DATA).
+    /// True if fragments of different messages may be interleaved (I-DATA).
     interleave: bool,
     streams: Vec<Stream>,
     /// Streams with messages, keyed by the scheduler's order.
     ready: BTreeSet<(u64, u16)>,
-    /// The stream that must continue, because its message was started.
+    /// Stream of a message that was started and must be continued first.
     current: Option<u16>,
     bytes: u64,
     written: Written,
     round: u64,
-    /// Served bytes of the last served stream; a stream that becomes busy starts with this value.
+    /// Served bytes of the last served stream. A stream that becomes busy starts with this value, so that its idle
+    /// time gives no credit.
     floor: u64,
-    /// Streams with a pending reset: messages from this position on, in the order of writing, wait for the reset.
+    /// Streams with a pending reset. Their messages from this position on, in the order of writing, wait for the
+    /// reset.
     held: BTreeMap<u16, u64>,
     /// Position for a pending reset of all streams.
     paused: Option<u64>,
-    /// With one stream that may use any path, no scheduling is needed: its queue is used directly.
+    /// True with one stream that may use any path: its queue is used directly, without scheduling.
     single: bool,
-    /// The stream of the present packet, whose chunks all belong to one stream.
+    /// Stream of the current packet, if all its chunks must belong to one stream.
     packet: Option<u16>,
     homes: Homes,
 }
@@ -213,8 +215,7 @@ impl SendQueue {
         if at > 0 || self.single {
             return Some(left);
         }
-        // The front determined the scheduler's order. The stream keeps its place if the order does not depend on the
-        // front.
+        // The front message determined the order, unless the scheduler ignores it; then the stream keeps its place.
         self.current.take_if(|current| *current == stream);
         let key = self.ready.iter().copied().find(|&(_, ready)| ready == stream);
         let stays = !self.streams[usize::from(stream)].queue.is_empty()
@@ -256,7 +257,7 @@ impl SendQueue {
         if self.single && free { Some(0) } else { self.choose_stream(free) }
     }
 
-    /// Whether a choice is needed: there are several streams, or some of them must wait.
+    /// Chooses the next stream, if there are several or some of them must wait; `None` if no stream can be chosen.
     fn choose_stream(&self, free: bool) -> Option<u16> {
         if self.single {
             return (!self.waits(0)).then_some(0);
@@ -280,16 +281,17 @@ impl SendQueue {
         self.streams[usize::from(self.next_stream()?)].queue.front()
     }
 
-    /// Whether the `next` message must wait, because its number would be too far from the oldest outstanding one.
+    /// Returns true if the `next` message must wait, because its number would be too far from the oldest outstanding
+    /// one.
     #[inline]
     pub fn is_out_of_numbers(&self, next: &Message) -> bool {
         !self.interleave
             && !next.unordered
             && next.fragments == 0
-            && self.streams[usize::from(next.stream)].unacknowledged >= MOST_ORDERED
+            && self.streams[usize::from(next.stream)].unacknowledged >= MAX_ORDERED_IN_FLIGHT
     }
 
-    /// An ordered message was acknowledged, together with all earlier ones of its stream.
+    /// Records that an ordered message was acknowledged, together with all earlier ones of its stream.
     pub fn acknowledged(&mut self, stream: u16) {
         let at = &mut self.streams[usize::from(stream)];
         at.unacknowledged = at.unacknowledged.saturating_sub(1);

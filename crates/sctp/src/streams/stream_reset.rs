@@ -5,7 +5,7 @@ use super::{SendQueue, Stream};
 
 impl SendQueue {
     /// Holds messages written from now on to these streams, or to all if the list is empty, until
-    /// [`let_go`](Self::let_go).
+    /// [`release_streams`](Self::release_streams).
     pub fn hold(&mut self, streams: &[u16]) {
         let from = self.next_serial();
         for stream in self.all(streams) {
@@ -13,7 +13,7 @@ impl SendQueue {
         }
     }
 
-    pub fn let_go(&mut self, streams: &[u16]) {
+    pub fn release_streams(&mut self, streams: &[u16]) {
         for stream in self.all(streams) {
             self.held.remove(&stream);
         }
@@ -28,14 +28,14 @@ impl SendQueue {
         self.paused = None;
     }
 
-    /// True if all queued messages are held.
+    /// Returns true if all queued messages are held.
     pub fn is_quiet(&self) -> bool {
         let at = |stream: u16| &self.streams[usize::from(stream)];
         self.all(&[]).into_iter().all(|stream| at(stream).queue.is_empty() || self.waits(stream))
     }
 
-    /// Whether all messages written before these streams (or all streams) were held have been fragmented. Messages held
-    /// by a pause have not.
+    /// Returns true if all messages written before these streams (or all streams) were held have been fragmented.
+    /// Messages held by a pause have not.
     pub fn has_left(&self, streams: &[u16]) -> bool {
         self.all(streams).into_iter().all(|stream| {
             let held = self.held.get(&stream);
@@ -44,7 +44,7 @@ impl SendQueue {
         })
     }
 
-    /// Whether the next message of this stream is held until the stream has been reset.
+    /// Returns true if the next message of this stream has to wait for the reset of the stream.
     pub(super) fn waits(&self, stream: u16) -> bool {
         let Some(front) = self.streams[usize::from(stream)].queue.front() else { return false };
         let from = self.held.get(&stream).copied().unwrap_or(u64::MAX).min(self.paused.unwrap_or(u64::MAX));
@@ -68,7 +68,7 @@ impl SendQueue {
         }
     }
 
-    /// Inserts the only stream into the scheduler's order, which is used from now on.
+    /// Adds the only stream to the scheduler's order, which is used from now on.
     pub(super) fn enlist_first(&mut self) {
         let Some(front) = self.streams[0].queue.front() else { return };
         if front.fragments > 0 && !self.interleave {

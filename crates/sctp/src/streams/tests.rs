@@ -18,7 +18,7 @@ fn order(scheduler: StreamScheduler, interleave: bool) -> Vec<(u16, u32)> {
 }
 
 #[test]
-fn first_come_first_served() {
+fn fcfs_sends_messages_in_order_of_writing() {
     let expected = [(0, 100), (0, 100), (0, 50), (0, 100), (1, 100), (2, 100), (1, 100)];
     assert_eq!(order(StreamScheduler::Fcfs, false), expected);
     assert_eq!(order(StreamScheduler::Fcfs, true), expected);
@@ -33,7 +33,7 @@ fn round_robin_turns_between_messages_or_fragments() {
 }
 
 #[test]
-fn fair_lets_the_stream_that_sent_least_go_first() {
+fn fair_serves_stream_that_sent_least() {
     // Streams 1 and 2 have sent nothing while 0 sends its long message; then 1 and 2 have equal values, and the
     // lower number is first.
     let messages = [(0, 100), (0, 100), (0, 50), (1, 100), (2, 100), (1, 100), (0, 100)];
@@ -52,7 +52,7 @@ fn a_begun_message_continues_before_other_streams() {
 }
 
 #[test]
-fn there_are_no_more_streams_than_numbers() {
+fn added_streams_stop_at_the_maximum_number() {
     let mut queue = SendQueue::new(StreamScheduler::Fcfs, false, 4, 0);
     for _ in 0..2 {
         queue.add_streams(40_000);

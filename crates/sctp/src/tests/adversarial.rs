@@ -147,7 +147,7 @@ fn replayed_init_changes_no_state() {
 }
 
 #[test]
-fn a_listening_end_keeps_nothing_of_an_init() {
+fn listening_end_keeps_no_state_of_an_init() {
     let mut net = one_link();
     let init =
         Init { initiate_tag: 7, a_rwnd: 5000, outbound_streams: 1, inbound_streams: 1, ..Init::default() };
@@ -247,7 +247,7 @@ fn overlapping_gap_blocks_count_each_chunk_once() {
 }
 
 #[test]
-fn senseless_gap_blocks_say_nothing() {
+fn invalid_gap_blocks_are_ignored() {
     let (mut net, tag, first) = five_in_flight();
     let gaps = vec![GapBlock::new(0, 0), GapBlock::new(1, 1), GapBlock::new(4, 2)];
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), gaps)]));
@@ -275,7 +275,7 @@ fn reneged_chunks_are_in_flight_again() {
 }
 
 #[test]
-fn data_without_data_ends_the_association() {
+fn empty_data_chunk_ends_the_association() {
     let (mut net, tags, tsn) = established();
     let empty = Data { tsn, flags: DataFlags::WHOLE, ..Data::default() };
     net.inject(B, forged(B, tags[B], vec![Chunk::Data(empty)]));
@@ -320,7 +320,7 @@ fn a_flood_beyond_the_window_is_dropped() {
 }
 
 #[test]
-fn the_type_decides_if_unknown_chunks_are_reported() {
+fn type_bits_decide_report_of_unknown_chunks() {
     let (mut net, tags, _) = established();
     let log = logged(&mut net);
     let unknown = |kind| Chunk::Unknown(sctp::Unknown { kind, flags: 0, value: Box::new([1, 2, 3, 4]) });
@@ -383,7 +383,7 @@ fn a_packet_out_of_the_blue_is_answered_with_its_tag() {
 
 /// Unsolicited HEARTBEAT ACKs confirm nothing.
 #[test]
-fn an_invented_heartbeat_answer_confirms_no_path() {
+fn unsolicited_heartbeat_ack_confirms_no_path() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, _| {});
     net.links[1].up = false;
     let log = logged(&mut net);
@@ -404,7 +404,7 @@ fn an_invented_heartbeat_answer_confirms_no_path() {
 
 /// Linux lists at most 16 gap blocks: blocks missing above the last one of such a SACK are not reneged.
 #[test]
-fn sixteen_gap_blocks_may_not_be_all() {
+fn blocks_missing_behind_sixteen_are_not_reneged() {
     let (mut net, tags, tsn) = established();
     net.filter = Some(Box::new(|_, from, _| from != A));
     net.apps[A].outbox.extend(bulk(52, 10));

@@ -2,7 +2,7 @@
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, ms, secrets};
 use crate::association::State;
-use crate::auth::{Authentication, Offer, USER_DATA, Verdict};
+use crate::auth::{AuthCheck, Authentication, Offer, USER_DATA};
 use crate::handshake::Known;
 use crate::open::Open;
 use crate::origin::Origin;
@@ -263,7 +263,7 @@ fn a_restart_needs_the_keys_of_the_old_association() {
     net.ends[B].handle_packet(net.now, taken, &Pattern);
     assert_eq!((restarts(&mut net), net.ends[B].readable(), net.extra(B, "forgeries")), (1, 10, 1));
     let own = open(&net.ends[B]).auth.as_ref().expect("it authenticates");
-    assert_eq!(own.verify(&auth(&new)), Verdict::Genuine);
+    assert_eq!(own.verify(&auth(&new)), AuthCheck::Genuine);
 }
 
 /// §6.1: the random number follows the rules of the tag (RFC 9260 §5.2.4 B). Another tag means other keys, although the
@@ -284,7 +284,7 @@ fn a_collision_with_another_tag_changes_the_keys() {
         init.initial_tsn = Serial(first);
     }
     let (origin, _) = Origin::of(&init).expect("SCTP");
-    // As if A had responded to this INIT after sending its own.
+    // The case in which A has sent its own INIT and then responds to this one.
     let known = Known::Begun { tag, tsn, ties: (0, 0) };
     net.ends[A].core.answer_init(net.now, origin, init_of(&init), known);
     let init_ack = net.ends[A].poll_transmit(net.now).expect("INIT ACK");
@@ -293,7 +293,7 @@ fn a_collision_with_another_tag_changes_the_keys() {
     net.ends[A].handle_packet(net.now, echo, &Pattern);
     assert_eq!((net.extra(A, "restarts"), open(&net.ends[A]).peer_tag), (0, init_of(&init).initiate_tag));
     let own = open(&net.ends[A]).auth.as_ref().expect("it authenticates");
-    assert_eq!(own.verify(&auth(&made)), Verdict::Genuine);
+    assert_eq!(own.verify(&auth(&made)), AuthCheck::Genuine);
 }
 
 /// §6.1: an endpoint that supports authentication and sends a random number of other than 32 bytes gets an ABORT.

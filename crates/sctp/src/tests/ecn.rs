@@ -51,7 +51,7 @@ fn marks_cut_the_window_once_a_round_trip() {
 
 /// Both endpoints must support ECN: otherwise no packet is marked, and no ECNE is sent.
 #[test]
-fn without_agreement_nothing_may_be_marked() {
+fn without_negotiation_no_packet_is_marked() {
     for ecn in [[false, true], [true, false], [false, false]] {
         let (net, capable, echoes) = marked(ecn, &[40]);
         assert_eq!((capable, echoes), (0, 0));

@@ -6,7 +6,7 @@ use anabranch_wire::sctp::encapsulation::Ports;
 use core::cell::Cell;
 use std::rc::Rc;
 
-const OWN: u16 = 9899;
+const UDP_PORT: u16 = 9899;
 
 fn ports(packet: &mut anabranch_wire::Packet) -> &mut Ports {
     let Body::Sctp(body) = &mut packet.body else { unreachable!("it is SCTP") };
@@ -28,14 +28,14 @@ fn peer_port_is_learnt_and_updated() {
         assert!(packet.wire_len() <= 1500);
         let ports = ports(packet);
         if from == A {
-            assert_eq!((ports.source, ports.destination), (OWN, OWN));
+            assert_eq!((ports.source, ports.destination), (UDP_PORT, UDP_PORT));
             ports.source = port.get();
             return true;
         }
-        assert_eq!(ports.source, OWN);
+        assert_eq!(ports.source, UDP_PORT);
         // Packets to the old port are dropped.
         let through = ports.destination == port.get();
-        ports.destination = OWN;
+        ports.destination = UDP_PORT;
         count.set(count.get() + u32::from(through));
         through
     }));
@@ -59,7 +59,7 @@ fn wrong_tag_does_not_change_the_port() {
         if from == A {
             kept.set(Some(packet.clone()));
         } else {
-            assert_eq!(ports(packet).destination, OWN);
+            assert_eq!(ports(packet).destination, UDP_PORT);
         }
         true
     }));

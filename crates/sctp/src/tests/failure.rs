@@ -21,7 +21,7 @@ fn events(net: &Net, wanted: Event) -> usize {
 }
 
 #[test]
-fn a_failed_primary_path_hands_over_and_takes_back() {
+fn data_returns_to_a_recovered_primary_path() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| quick(config));
     net.apps[A] = App::sends(bulk(60_000, 1452));
     net.connect();
@@ -154,7 +154,7 @@ fn a_destination_is_tried_from_every_source() {
 /// RFC 9260 §8.1: every acknowledgement of data shows that the peer is reachable, even if an earlier chunk is lost
 /// repeatedly.
 #[test]
-fn data_behind_a_gap_keeps_the_association() {
+fn acks_behind_a_gap_keep_the_association() {
     let mut net = Net::new(vec![Link::new(1, 5)], |_, config| config.association_max_retrans = 2);
     let (mut unlucky, mut times) = (None, 0);
     net.filter = Some(Box::new(move |_, from, packet| {

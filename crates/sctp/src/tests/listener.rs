@@ -62,7 +62,7 @@ fn any_listener_of_the_host_accepts_a_cookie() {
 }
 
 #[test]
-fn forged_and_stale_cookies_make_nothing() {
+fn forged_and_stale_cookies_are_rejected() {
     let mut host = listener(1, &key(5));
     let mut stranger = listener(1, &key(6));
     let (mut a, init) = peer(10);

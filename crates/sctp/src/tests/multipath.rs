@@ -337,7 +337,7 @@ fn a_gap_on_one_path_does_not_affect_the_other() {
 /// A moved chunk leaves its first copy in the queue of the slow path. This queue must not be filled repeatedly, and the
 /// timer of the slow path must cover the remaining chunks.
 #[test]
-fn rescheduling_brings_no_timeouts_about() {
+fn rescheduling_causes_no_timeouts() {
     for sides in [Sides::None, Sides::Both] {
         let mut net = Net::new(vec![Link::new(10, 10), Link::new(1, 10)], |_, config| {
             cmt(config);

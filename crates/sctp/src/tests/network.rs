@@ -65,7 +65,7 @@ fn smaller_path_mtu_is_used_without_loss() {
 
 /// RFC 9260 §10, ICMP6: a report with a wrong tag is forged. No report sets an MTU below the minimum.
 #[test]
-fn forged_and_absurd_sizes_are_not_believed() {
+fn forged_and_too_small_mtus_are_ignored() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
     net.connect();
     net.run_until(at_ms(100));
@@ -81,7 +81,7 @@ fn forged_and_absurd_sizes_are_not_believed() {
 }
 
 #[test]
-fn a_host_without_sctp_refuses() {
+fn host_without_sctp_refuses_the_association() {
     for what in [Unreachable::Protocol, Unreachable::Port] {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
         net.links[0].up = false;
@@ -105,7 +105,7 @@ fn a_host_without_sctp_refuses() {
 
 /// RFC 9260 §10, ICMP9: an unreachable destination fails like one that does not answer, and recovers.
 #[test]
-fn an_unreachable_destination_fails_and_comes_back() {
+fn unreachable_destination_fails_and_recovers() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
         config.heartbeat_interval = Some(ms(500));
         (config.rto.initial, config.rto.min) = (ms(200), ms(200));
@@ -214,7 +214,7 @@ fn a_reported_mtu_is_verified_by_a_probe() {
 
 /// Each path has a separate MTU, with UDP encapsulation as well.
 #[test]
-fn every_path_is_found_out_by_itself() {
+fn each_path_discovers_its_own_mtu() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
         (config.cmt, config.pmtu_discovery) = (true, true);
         config.encapsulation = Some(anabranch_wire::sctp::encapsulation::Ports::default());

@@ -64,7 +64,7 @@ fn given_up(paths: usize, cmt: bool) -> u64 {
 }
 
 #[test]
-fn errors_of_many_paths_count_as_those_of_one() {
+fn errors_on_many_paths_end_association_as_on_one() {
     for cmt in [false, true] {
         let one = given_up(1, cmt);
         for paths in [2, 4, 8] {
@@ -110,7 +110,7 @@ fn late_acknowledgement_does_not_revive_a_path() {
 
 /// The host's interface has come up: the path carries data one round trip later, whatever its timers were.
 #[test]
-fn interface_that_comes_up_is_tried_at_once() {
+fn path_is_tried_at_once_when_its_interface_comes_up() {
     for (first, away) in [(false, 16_000), (false, 100_000), (true, 3_000), (true, 100_000)] {
         let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |_, config| config.cmt = true);
         net.links[1].up = first;

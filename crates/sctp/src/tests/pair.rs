@@ -75,7 +75,7 @@ pub struct App {
     pub booked: usize,
     /// Number of parts of abandoned messages.
     pub aborted: usize,
-    /// Whether to close after everything is written.
+    /// True if to close after everything is written.
     pub close: bool,
     /// Time before which nothing is read.
     pub reads_from: Time,
@@ -135,7 +135,7 @@ impl App {
 }
 
 /// Mask that hides the offsets of payloads from the cores.
-const MARK: u64 = 0x5555 << 44;
+const OFFSET_MASK: u64 = 0x5555 << 44;
 
 type Filter = Box<dyn FnMut(Time, usize, &mut Packet) -> bool>;
 
@@ -259,8 +259,8 @@ impl Net {
         if let Body::Sctp(body) = &mut packet.body {
             for chunk in &mut body.chunks {
                 match chunk {
-                    Chunk::Data(data) => data.payload.offset ^= MARK,
-                    Chunk::IData(data) => data.payload.offset ^= MARK,
+                    Chunk::Data(data) => data.payload.offset ^= OFFSET_MASK,
+                    Chunk::IData(data) => data.payload.offset ^= OFFSET_MASK,
                     _ => {}
                 }
             }
@@ -268,7 +268,7 @@ impl Net {
         self.ends[end].handle_packet(self.now, packet, &anabranch_wire::Pattern);
         while let Some(Placement { payload, place }) = self.ends[end].poll_placement() {
             let Place::Fragment { key } = place else { panic!("{place:?} in an association") };
-            let bytes = Payload::new(payload.offset ^ MARK, payload.len);
+            let bytes = Payload::new(payload.offset ^ OFFSET_MASK, payload.len);
             assert_eq!(self.apps[end].fragments.insert(key, bytes), None, "one fragment has a key");
         }
     }

@@ -131,7 +131,7 @@ fn collision_with_a_restarted_peer_is_a_restart() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
     net.connect();
     net.run_until(at_ms(1_000));
-    // As if A had answered B's INIT while it began itself: the cookie has A's own tag and TSN.
+    // The case in which A answers B's INIT while A itself begins: the cookie has A's own tag and TSN.
     let (tag, tsn) = {
         let super::super::association::State::Open(open) = &net.ends[A].state else { panic!("established") };
         (open.local_tag, open.outbound.sent.base() as u32)

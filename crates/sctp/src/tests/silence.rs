@@ -59,7 +59,7 @@ fn probe_requests_lost_acknowledgements() {
         if data == 50 {
             last = last.min(now);
         }
-        // Those that leave within a round trip of the last packet.
+        // The packets that B sends within a round trip after the last data packet are lost.
         from != B || now < last || now > last + ms(30)
     }));
     net.connect();

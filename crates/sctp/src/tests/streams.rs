@@ -403,7 +403,7 @@ proptest! {
     /// Under loss, delay and duplication, every message arrives once, in the order of its stream, and every
     /// requested change completes.
     #[test]
-    fn changes_lose_nothing(
+    fn stream_changes_lose_no_message(
         acts in prop::collection::vec(act(), 1..40),
         loss in 0.0..0.25_f64,
         jitter in 0..30_u64,
@@ -437,7 +437,7 @@ proptest! {
             let changes = &open.reconfig;
             let idle = (changes.requests.pending.is_none(), changes.requests.waiting.len(), changes.due());
             prop_assert_eq!(idle, (true, 0, Time::MAX), "every change has ended");
-            // Those that the peer asked for come on top.
+            // Changes that the peer requested add to the number of this end's requests.
             prop_assert!(net.extra(end, "reconfigurations_asked") >= asked[end]);
             write(&mut net, end, 100, 0);
         }

@@ -82,32 +82,32 @@ fn a_packet_may_overshoot_the_window_if_asked() {
 
 /// A window that never closes, to see what the core does with very much in flight.
 #[derive(Debug)]
-struct Wide;
+struct HugeWindow;
 
-/// So much that nothing ever waits for it, bytes.
-const WIDE: u64 = 1 << 30;
+/// A window that never delays data, bytes.
+const HUGE_WINDOW_BYTES: u64 = 1 << 30;
 
-static WIDE_ENTRY: congestion::Entry = congestion::Entry {
+static HUGE_WINDOW: congestion::Entry = congestion::Entry {
     name: "wide",
     aliases: &[],
     summary: "a window that holds everything",
     source: "for tests",
     coupled: false,
     signal: congestion::Signal::Loss,
-    build: &|_| Box::new(Wide),
+    build: &|_| Box::new(HugeWindow),
 };
 
 fn wide() -> congestion::Choice {
-    congestion::Choice { entry: &WIDE_ENTRY, options: congestion::Options::default() }
+    congestion::Choice { entry: &HUGE_WINDOW, options: congestion::Options::default() }
 }
 
-impl CongestionControl for Wide {
+impl CongestionControl for HugeWindow {
     fn name(&self) -> &'static str {
         "wide"
     }
     takes_no_notice!();
     fn window(&self, _: PathId) -> u64 {
-        WIDE
+        HUGE_WINDOW_BYTES
     }
     fn ssthresh(&self, _: PathId) -> u64 {
         u64::MAX
@@ -121,7 +121,7 @@ fn a_hundred_thousand_chunks_in_flight() {
         let link = Link { loss: 0.02, queue: 1 << 30, ..Link::new(1000, 1500) };
         let mut net = Net::new(vec![link], |_, config| {
             config.congestion = wide();
-            (config.send_buffer, config.receive_buffer) = (WIDE, WIDE);
+            (config.send_buffer, config.receive_buffer) = (HUGE_WINDOW_BYTES, HUGE_WINDOW_BYTES);
             (config.max_burst, config.nr_sack) = (None, nr_sack);
             config.rto.min = ms(5_000);
         });
@@ -185,7 +185,7 @@ fn a_message_larger_than_the_send_buffer_is_sent() {
 }
 
 /// Messages of one byte on ten streams, of which the tenth to nineteenth packet are lost.
-fn crumbs() -> Net {
+fn tiny_messages() -> Net {
     let mut net = Net::new(vec![Link::new(20, 10)], |_, config| {
         config.streams = 10;
         (config.send_buffer, config.receive_buffer) = (1_000_000, 1_000_000);
@@ -197,7 +197,7 @@ fn crumbs() -> Net {
 /// RFC 9260 §6.1 C: retransmissions precede new data, however small the new data is.
 #[test]
 fn retransmissions_precede_new_data() {
-    let mut net = crumbs();
+    let mut net = tiny_messages();
     let (mut packets, mut lost, new) = (0, BTreeSet::new(), Rc::new(Cell::new(0)));
     let between = Rc::clone(&new);
     net.filter = Some(Box::new(move |_, from, packet| {
@@ -232,7 +232,7 @@ fn retransmissions_precede_new_data() {
 /// A message of one byte takes 20 bytes of the window, the length of its chunk on the wire.
 #[test]
 fn a_window_counts_chunk_headers() {
-    let mut net = crumbs();
+    let mut net = tiny_messages();
     net.connect();
     net.run_until(at_ms(41));
     let path = net.ends[A].path(PathId(0)).unwrap();
@@ -263,7 +263,7 @@ fn messages_larger_than_the_receive_buffer_flow() {
 
 /// A message that fits is delivered whole.
 #[test]
-fn messages_that_fit_the_receive_buffer_come_whole() {
+fn messages_that_fit_the_buffer_are_delivered_whole() {
     let mut net = Net::new(vec![Link { loss: 0.01, ..Link::new(20, 10) }], |_, config| {
         (config.send_buffer, config.receive_buffer) = (1_000_000, 500_000);
     });

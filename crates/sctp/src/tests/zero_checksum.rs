@@ -7,7 +7,7 @@ use anabranch_wire::sctp::{Chunk, Parameter};
 use core::cell::Cell;
 use std::rc::Rc;
 
-const DTLS: u32 = 1;
+const DTLS_METHOD: u32 = 1;
 
 /// A transfer between ends over carriers with these methods; packets with and without a checksum, of each end.
 fn transfer(methods: [Option<u32>; 2]) -> (Net, [[u32; 2]; 2]) {
@@ -34,10 +34,12 @@ fn transfer(methods: [Option<u32>; 2]) -> (Net, [[u32; 2]; 2]) {
 
 #[test]
 fn both_ends_need_a_lower_layer_with_error_detection() {
-    let (_, [[first, rest], [answer, answers]]) = transfer([Some(DTLS); 2]);
+    let (_, [[first, rest], [answer, answers]]) = transfer([Some(DTLS_METHOD); 2]);
     assert_eq!((first, answer), (3, 1), "INIT, COOKIE ECHO and SHUTDOWN COMPLETE, INIT ACK");
     assert!(rest > 30 && answers > 10, "{rest} {answers}");
-    for methods in [[None, Some(DTLS)], [Some(DTLS), None], [Some(DTLS), Some(2)], [None; 2]] {
+    for methods in
+        [[None, Some(DTLS_METHOD)], [Some(DTLS_METHOD), None], [Some(DTLS_METHOD), Some(2)], [None; 2]]
+    {
         let (_, counts) = transfer(methods);
         assert!(counts.iter().all(|of| of[1] == 0), "{counts:?} with {methods:?}");
     }
@@ -47,7 +49,7 @@ fn both_ends_need_a_lower_layer_with_error_detection() {
 #[test]
 fn requests_to_change_addresses_have_a_checksum() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {
-        (config.asconf, config.error_detection) = (true, Some(DTLS));
+        (config.asconf, config.error_detection) = (true, Some(DTLS_METHOD));
     });
     net.connect();
     net.run_until(at_ms(500));
@@ -77,7 +79,7 @@ fn requests_to_change_addresses_have_a_checksum() {
 /// an answer; other ends do not.
 #[test]
 fn an_answer_to_an_init_may_come_without_a_checksum() {
-    for method in [None, Some(DTLS)] {
+    for method in [None, Some(DTLS_METHOD)] {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.error_detection = method);
         net.filter = Some(Box::new(|_, _, packet| {
             if let Body::Sctp(body) = &mut packet.body
@@ -97,7 +99,7 @@ fn an_answer_to_an_init_may_come_without_a_checksum() {
 /// Without agreement, a packet without a checksum counts as damaged; so does one that begins an association.
 #[test]
 fn unannounced_zero_checksum_is_rejected() {
-    for method in [None, Some(DTLS)] {
+    for method in [None, Some(DTLS_METHOD)] {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.error_detection = method);
         let damaged = Rc::new(Cell::new(0));
         let count = Rc::clone(&damaged);
