@@ -9,7 +9,7 @@ use anabranch_wire::Ecn;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 
-/// The usual cycle of an event: the earliest one is replaced by a later one of the same component.
+/// Benchmark of the usual cycle of an event: the earliest one is replaced by a later one of the same component.
 fn events(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replace the earliest of n events");
     for pending in [14, 200, 6000] {
@@ -30,7 +30,7 @@ fn events(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A frame into a link and out of it at the other end.
+/// Benchmark of a frame that enters a link and leaves it at the other end.
 fn hops(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("a frame over a link");
     for (name, load) in [("idle", 1), ("queue of 50", 50)] {

@@ -13,7 +13,7 @@ struct Roomiest;
 
 impl Scheduler for Roomiest {
     fn name(&self) -> &'static str {
-        ROOMIEST.name
+        MOST_FREE_WINDOW.name
     }
 
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
@@ -23,7 +23,7 @@ impl Scheduler for Roomiest {
     }
 }
 
-static ROOMIEST: Entry = Entry {
+static MOST_FREE_WINDOW: Entry = Entry {
     name: "roomiest",
     summary: "the path with the most free window",
     source: "this example",
@@ -34,7 +34,7 @@ static ROOMIEST: Entry = Entry {
 };
 
 fn main() -> Result<(), anabranch_sim::RunError> {
-    for scheduler in [presets::scheduler("lowest-rtt"), &ROOMIEST] {
+    for scheduler in [presets::scheduler("lowest-rtt"), &MOST_FREE_WINDOW] {
         let protocol = Protocol::Mptcp(mptcp::Config { scheduler, ..mptcp::Config::default() });
         let result = run(&presets::disjoint(20, 2, protocol, "lia"), &RunOptions::default())?;
         let goodput_mbit = result.flows[0].goodput_bps / 1e6;

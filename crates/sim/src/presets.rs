@@ -70,7 +70,7 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
     }
 }
 
-/// A saturated flow of a protocol with this congestion control, unless the protocol has none.
+/// A saturated flow of a protocol with this congestion control, which is ignored for a protocol without one.
 ///
 /// # Panics
 /// If there is no such control.
@@ -86,7 +86,7 @@ pub fn tcp() -> tcp::Config {
     tcp::Config::default()
 }
 
-/// Multipath TCP with default settings: over all pairs of addresses.
+/// Multipath TCP with default settings, which use all pairs of addresses.
 pub fn mptcp() -> Protocol {
     Protocol::Mptcp(mptcp::Config::default())
 }

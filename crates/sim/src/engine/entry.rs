@@ -16,7 +16,7 @@ impl Entry {
         ((self.time as u128) << 64) | self.component as u128
     }
 
-    /// Whether this event comes first.
+    /// True if this event comes first.
     #[inline]
     pub const fn before(self, other: Self) -> bool {
         self.key() < other.key()

@@ -16,7 +16,7 @@ use super::heap::Heap;
 use anabranch_base::time::Time;
 
 /// Buckets of the calendar.
-const BUCKETS: usize = 2048;
+const BUCKET_COUNT: usize = 2048;
 
 /// A queue with at most this number of events has only current events.
 const MAX_EVENTS_ALL_CURRENT: usize = 32;
@@ -28,7 +28,7 @@ const MAX_CURRENT_EVENTS: usize = 4 * MAX_EVENTS_ALL_CURRENT;
 const MIN_INTERVALS_PER_RESIZE: u64 = 1024;
 
 /// The end of a bucket.
-const NIL: u32 = u32::MAX;
+const END_OF_BUCKET: u32 = u32::MAX;
 
 /// An event in a bucket, and the index of the next one.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ struct Node {
 /// A queue of (time, component) pairs; the smallest pair is first.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// All events of the intervals before `next_interval`, latest first.
+    /// Events of all intervals before `next_interval`, the latest first.
     current: Vec<Entry>,
     /// The first interval that is not current yet.
     next_interval: u64,
@@ -49,7 +49,7 @@ pub struct EventQueue {
     /// The first node of each bucket; the bucket of an interval is its remainder.
     buckets: Vec<u32>,
     /// One bit per bucket; set if the bucket is not empty.
-    occupied: [u64; BUCKETS / 64],
+    occupied: [u64; BUCKET_COUNT / 64],
     /// The nodes of all buckets, and free nodes.
     nodes: Vec<Node>,
     free: u32,
@@ -76,10 +76,10 @@ impl Default for EventQueue {
             current: Vec::new(),
             next_interval: 0,
             width_log2: 16,
-            buckets: vec![NIL; BUCKETS],
-            occupied: [0; BUCKETS / 64],
+            buckets: vec![END_OF_BUCKET; BUCKET_COUNT],
+            occupied: [0; BUCKET_COUNT / 64],
             nodes: Vec::new(),
-            free: NIL,
+            free: END_OF_BUCKET,
             stored: 0,
             overflow: Heap::default(),
             statistics: Statistics::default(),
@@ -137,7 +137,7 @@ impl EventQueue {
         }
     }
 
-    /// Stores an event in the current events, a bucket or the overflow heap.
+    /// Puts an event among the current events, into a bucket, or into the overflow heap.
     #[inline]
     fn place(&mut self, entry: Entry) {
         let interval = entry.time >> self.width_log2;
@@ -146,7 +146,7 @@ impl EventQueue {
         if interval < self.next_interval || small {
             self.next_interval = self.next_interval.max(interval + 1);
             self.insert(entry);
-        } else if interval - self.next_interval < BUCKETS as u64 {
+        } else if interval - self.next_interval < BUCKET_COUNT as u64 {
             self.store(interval, entry);
         } else {
             self.statistics.overflow += 1;
@@ -172,7 +172,7 @@ impl EventQueue {
     /// Puts an event into the bucket of its interval.
     #[inline]
     fn store(&mut self, interval: u64, entry: Entry) {
-        let bucket = interval as usize % BUCKETS;
+        let bucket = interval as usize % BUCKET_COUNT;
         let node = Node { entry, next: self.buckets[bucket] };
         let place = self.free;
         if let Some(free) = self.nodes.get_mut(place as usize) {
@@ -197,7 +197,7 @@ impl EventQueue {
                 }
             };
             self.next_interval = interval;
-            // Empty the overflow heap first: the interval may have had no bucket when its events were scheduled.
+            // The overflow heap is emptied first: the interval may have had no bucket when its events were scheduled.
             self.empty_overflow();
             self.next_interval = interval + 1;
             self.dequeue_bucket(interval);
@@ -205,7 +205,7 @@ impl EventQueue {
             self.statistics.intervals += 1;
             self.statistics.events += self.current.len() as u64;
         }
-        // Copying all events is expensive, so it must be rare.
+        // A change of the width copies all events, so it must be rare.
         if self.statistics.intervals >= MIN_INTERVALS_PER_RESIZE.max(self.len() as u64) {
             self.resize();
         }
@@ -214,14 +214,14 @@ impl EventQueue {
     /// The first later interval with a bucket that is not empty.
     #[inline]
     fn next_occupied(&self) -> Option<u64> {
-        let first = self.next_interval as usize % BUCKETS;
+        let first = self.next_interval as usize % BUCKET_COUNT;
         let (word, bit) = (first / 64, first % 64);
         let words = self.occupied.len();
         let rest = self.occupied[word] & (u64::MAX << bit);
         let (steps, bits) = if rest != 0 {
             (0, rest)
         } else {
-            // The last step examines the part of the first word before its beginning.
+            // The last step examines the part of the first word before the start of the search.
             (1..=words)
                 .map(|step| (step, self.occupied[(word + step) % words]))
                 .find(|&(_, bits)| bits != 0)?
@@ -232,8 +232,8 @@ impl EventQueue {
     /// Moves the events of an interval from its bucket to the current ones. A bucket may also contain nodes
     /// of an interval one circle later.
     fn dequeue_bucket(&mut self, interval: u64) {
-        let bucket = interval as usize % BUCKETS;
-        let mut place = core::mem::replace(&mut self.buckets[bucket], NIL);
+        let bucket = interval as usize % BUCKET_COUNT;
+        let mut place = core::mem::replace(&mut self.buckets[bucket], END_OF_BUCKET);
         self.occupied[bucket / 64] &= !(1 << (bucket % 64));
         while let Some(&Node { entry, next }) = self.nodes.get(place as usize) {
             self.nodes[place as usize].next = self.free;
@@ -253,7 +253,7 @@ impl EventQueue {
     fn empty_overflow(&mut self) {
         while let Some(first) = self.overflow.first() {
             let interval = first.time >> self.width_log2;
-            if interval - self.next_interval >= BUCKETS as u64 {
+            if interval - self.next_interval >= BUCKET_COUNT as u64 {
                 break;
             }
             self.overflow.pop();
@@ -287,18 +287,18 @@ impl EventQueue {
         } else {
             return;
         };
-        // The current interval ends where it ended, or slightly later if that is within a wider interval.
+        // The current interval ends where it ended before, or slightly later if that lies within a wider interval.
         let end = self.next_interval << self.width_log2;
         let mut all: Vec<Entry> = core::iter::from_fn(|| self.overflow.pop()).collect();
         for bucket in &mut self.buckets {
-            let mut place = core::mem::replace(bucket, NIL);
+            let mut place = core::mem::replace(bucket, END_OF_BUCKET);
             while let Some(&Node { entry, next }) = self.nodes.get(place as usize) {
                 all.push(entry);
                 place = next;
             }
         }
         self.nodes.clear();
-        (self.free, self.stored, self.occupied) = (NIL, 0, [0; BUCKETS / 64]);
+        (self.free, self.stored, self.occupied) = (END_OF_BUCKET, 0, [0; BUCKET_COUNT / 64]);
         self.width_log2 = width;
         self.next_interval = (end >> width) + u64::from(end.trailing_zeros() < width);
         for entry in all {

@@ -1,12 +1,12 @@
 //! The forwarding graph, which decides where lookahead is possible.
 //!
-//! A component (a link direction, or an end of a flow) with a single source gets its packets in the order in
-//! which the source forwards them. No other packet can arrive between them, so the packets need not wait for their
-//! time.
+//! A component is a link direction or an end of a flow. If it has a single source, it gets its packets in the order
+//! in which that source forwards them. No other packet can arrive between them, so the packets need not wait for
+//! their time.
 //!
-//! Errors of routers can arrive between them: a direction that is too narrow for some packets sends them when a
-//! packet is offered to it. So no packet is offered ahead of time to such a direction, nor to the first
-//! direction of its errors.
+//! ICMP errors are an exception: a direction whose MTU is too small for some packets sends an error when such a
+//! packet is offered to it. So no packet is offered ahead of time to such a direction, nor to the first direction of
+//! its errors.
 
 use anabranch_netem::{InterfaceAddress, Network};
 use core::ops::Range;
@@ -38,7 +38,7 @@ impl Neighbour {
 pub enum Role {
     /// The packets continue, in order, to directions with no other source.
     Feeds,
-    /// The packets are for an end of a flow that shares neither its first nor its last links.
+    /// The packets are for an end of a flow that shares neither its first nor its last links with others.
     LeadsTo(u32),
     /// Neither of these properties.
     Plain,
@@ -79,7 +79,7 @@ pub struct ForwardingGraph {
 }
 
 impl ForwardingGraph {
-    /// Follows all routes between the hosts of each of the `flows`; `around` contains the other inputs.
+    /// Builds the graph from all routes between the hosts of each of the `flows`; `around` contains the other inputs.
     pub fn new(network: &mut Network, flows: usize, around: &GraphInputs<'_>) -> Self {
         let keeps_order = around.keeps_order;
         let directions = keeps_order.len();
@@ -185,7 +185,7 @@ impl ForwardingGraph {
         self.upstream[direction as usize]
     }
 
-    /// The packets of a direction no longer have their order: it ceases to be the source of others.
+    /// Removes a direction as the source of others, because its packets no longer keep their order.
     pub fn detach(&mut self, direction: u32) {
         for upstream in &mut self.upstream {
             *upstream = upstream.filter(|&one| one != direction);

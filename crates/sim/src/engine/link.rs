@@ -145,8 +145,8 @@ pub fn route_hash(packet: &Packet) -> FlowHash {
 #[repr(align(64))]
 pub struct LookaheadLink {
     link: Link<PacketRef>,
-    /// Time at which the last frame taken ahead leaves, rounded up, and the fraction of a nanosecond by which it
-    /// leaves earlier.
+    /// Time at which the last frame taken ahead leaves, rounded up, and the part of a nanosecond by which it leaves
+    /// earlier.
     reserved: Time,
     early: u16,
     /// Number of frames in the queue, from the first on, that were taken ahead.
@@ -161,7 +161,7 @@ impl LookaheadLink {
         Self { link: Link::new(model, rng), reserved: Time::ZERO, early: 0, ahead: 0 }
     }
 
-    /// The link with all departures until `now` processed, for reading.
+    /// Processes all departures until `now`, and returns the link for reading.
     pub fn at(&mut self, now: Time) -> &mut Link<PacketRef> {
         self.advance(now);
         &mut self.link
@@ -235,7 +235,7 @@ impl LookaheadLink {
         offered.max(self.free()) + self.link.delay()
     }
 
-    /// When the transmitter has sent its present frame and those taken ahead.
+    /// Time at which the transmitter has sent its current frame and those taken ahead.
     #[inline]
     fn free(&self) -> Time {
         if self.ahead > 0 { self.reserved } else { self.link.busy_until() }
@@ -247,17 +247,17 @@ impl LookaheadLink {
         self.link.first_arrival()
     }
 
-    /// Whether frames arrive in the order in which they leave the queue.
+    /// True if frames arrive in the order in which they leave the queue.
     pub fn keeps_order(&self) -> bool {
         self.link.keeps_order()
     }
 
-    /// Whether the link is up.
+    /// Returns true if the link is up.
     pub const fn is_up(&self) -> bool {
         self.link.is_up()
     }
 
-    /// Whether its queue uses the flow hash of frames.
+    /// True if its queue uses the flow hash of frames.
     pub fn needs_flow_hash(&self) -> bool {
         self.link.needs_flow_hash()
     }
@@ -267,7 +267,7 @@ impl LookaheadLink {
         self.link.mtu()
     }
 
-    /// Whether the next frame enters the queue twice: then the caller offers a copy directly after it.
+    /// Returns true if the next frame enters the queue twice. Then the caller offers a copy directly after it.
     #[inline]
     pub fn duplicates_next(&mut self) -> bool {
         self.link.duplicates_next()
@@ -355,7 +355,7 @@ mod tests {
         for id in 0..4 {
             link.offer(us(0), frame(id, 1500));
         }
-        // One frame is being transmitted, three wait. No frame is taken that arrives after the limit.
+        // One frame is being transmitted, and three wait. No frame that arrives after the limit is taken.
         let mut taken = || link.take_ahead(us(8000)).map(|(at, frame)| (at, frame.id));
         assert_eq!([taken(), taken(), taken()], [Some((us(6000), 0)), Some((us(7000), 1)), None]);
         // The taken frames still occupy the queue, which is full until the first has left.
@@ -370,8 +370,8 @@ mod tests {
     /// Log of frames: time, identifier, and the cause of a drop.
     type Log = Vec<(Time, u32, Option<anabranch_netem::DropCause>)>;
 
-    /// The log of frames that are offered with these gaps in microseconds and these lengths, with a change of
-    /// the link if the third number selects one; with or without lookahead.
+    /// The log of frames that are offered with these gaps in microseconds and these lengths. The third number may
+    /// select a change of the link. Run with or without lookahead.
     fn run(model: &LinkModel, offers: &[(u64, u32, u8)], ahead: bool) -> (Log, Totals) {
         let mut link = link(model);
         let times: Vec<u64> =

@@ -10,11 +10,11 @@
 
 use anabranch_wire::{Ecn, Packet};
 
-/// Invariant; the message of the panic at the use of a stale handle.
+/// Message of the panic at the use of a stale handle.
 const NO_STALE_HANDLE: &str = "no handle is used after its packet was taken";
 
 /// Slots of a new pool.
-const INITIAL: usize = 256;
+const INITIAL_SLOTS: usize = 256;
 
 /// Storage of a packet: two cache lines.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl PacketSlab {
     /// Stores a packet; the handle stays valid until [`take`](Self::take).
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> u32 {
-        // With a quarter of the slots free the next free one is usually close.
+        // While at least a quarter of the slots is free, the next free one is usually close.
         if 4 * self.used >= 3 * self.slots.len() {
             self.grow();
         }
@@ -115,9 +115,9 @@ impl PacketSlab {
 
     #[cold]
     fn grow(&mut self) {
-        let slots = (self.slots.len() * 3 / 2).next_multiple_of(64).max(INITIAL);
+        let slots = (self.slots.len() * 3 / 2).next_multiple_of(64).max(INITIAL_SLOTS);
         assert!(u32::try_from(slots - 1).is_ok(), "handles have 32 bits");
-        // New slots come next, so that the order of addresses stays the order of sending.
+        // New slots are used next, so that the order of addresses stays the order of sending.
         self.next = self.slots.len();
         self.slots.reserve_exact(slots - self.slots.len());
         self.slots.resize_with(slots, Slot::default);

@@ -56,13 +56,13 @@ pub struct Transfer {
     next_stream: u16,
     /// True if the transport accepts data.
     may_write: bool,
-    /// True if the transport has reported that it accepts data since the writer was last polled.
+    /// True if the transport has become writable since the writer was last polled.
     fresh: bool,
     /// Time of the reader's last delivery, or of the report that no more data will arrive.
     delivered_at: Option<Time>,
     /// True if the reader has been informed that no more data will arrive.
     ended: bool,
-    /// Free buffer space of the reading proxy, bytes; `None` if the reader is not a proxy.
+    /// Free buffer space of the reading proxy, bytes; `None` if the reader is no proxy.
     room: Option<u64>,
 }
 
@@ -102,7 +102,7 @@ impl Transfer {
         before == Some(0) && room > 0
     }
 
-    /// Whether the reader has read all data.
+    /// Returns true if the reader has read all data.
     pub const fn has_ended(&self) -> bool {
         self.ended
     }
@@ -111,13 +111,13 @@ impl Transfer {
         (self.may_write, self.fresh) = (true, true);
     }
 
-    /// When the last byte was read, if the writer has closed and all its data has been read.
+    /// Time of the last read, if the writer has closed and all its data has been read.
     fn completed(&self) -> Option<Time> {
         let all = self.writer.is_closed() && self.checker.is_settled();
         self.delivered_at.filter(|_| all)
     }
 
-    /// When to poll the writer.
+    /// Time of the writer's next action.
     #[inline]
     const fn due(&self) -> Time {
         if self.writer.is_closed() {
@@ -129,9 +129,9 @@ impl Transfer {
         }
     }
 
-    /// Whether the writer's workload is complete and all its data has been read. Either end may use
-    /// this value of the other, independently of lookahead: the writer becomes complete in the step in which it
-    /// writes its last byte.
+    /// Returns true if the writer's workload is complete and all its data has been read. Either end may read this
+    /// value of the other despite lookahead: the writer becomes complete in the step in which it writes its last
+    /// byte.
     const fn is_whole(&self) -> bool {
         self.writer.completed() && self.checker.is_settled()
     }
@@ -146,13 +146,13 @@ pub struct Applications {
     /// True if an end that has written all its data closes only after it has read all data: the protocol has no half-closed
     /// connections (RFC 9260 §1.5.2).
     closes_together: bool,
-    /// The end at a proxy, if it does not write: it closes when the proxy's other connection has closed.
+    /// End of the flow at a proxy that does not write. It closes when the proxy's other connection has closed.
     kept_open: Option<usize>,
     /// State of the flow.
     pub state: State,
-    /// When each end had a connection.
+    /// Time at which each end was connected.
     pub connected: [Option<Time>; 2],
-    /// When and why the endpoints ended.
+    /// Time and reason of the end of each endpoint.
     pub ended: [Option<(Time, Reason)>; 2],
 }
 
@@ -187,7 +187,7 @@ impl Applications {
         self.transfers[side].as_deref_mut()
     }
 
-    /// Whether the protocol does not retransmit all data from an end, so that losses have to be reported.
+    /// Returns true if the protocol may lose data of an end, so that losses have to be reported.
     #[inline]
     pub fn may_lose(&self, side: usize) -> bool {
         self.transfers[side].as_ref().is_some_and(|transfer| transfer.checker.may_lose())
@@ -221,7 +221,7 @@ impl Applications {
         self.transfers[side].as_mut()?.checker.poll_access()
     }
 
-    /// When the last byte arrived, if all applications have closed and all data has arrived.
+    /// Time of the last arrival, if all applications have closed and all data has arrived.
     pub fn completed(&self) -> Option<Time> {
         let completed: Option<Vec<_>> =
             self.transfers.iter().flatten().map(|transfer| transfer.completed()).collect();
@@ -241,7 +241,7 @@ impl Applications {
         }
     }
 
-    /// When to poll the application at an end.
+    /// Time of the next action of the application at an end.
     #[inline]
     pub fn due(&self, side: usize) -> Time {
         self.transfers[side].as_ref().map_or(Time::MAX, |transfer| transfer.due())
@@ -260,7 +260,8 @@ impl Applications {
         }
     }
 
-    /// Checks that an end places bytes of a stream where they were written. Datagrams have no places.
+    /// Checks that an end places bytes of a stream at the offset at which they were written. Datagrams have no
+    /// placement.
     pub fn check_place(&self, now: Time, side: usize, (offset, payload): (u64, Payload)) {
         let is_stream = |transfer: &Transfer| transfer.checker.service() == Service::Stream;
         if self.transfers[1 - side].as_deref().is_some_and(is_stream) && offset != payload.offset {
@@ -354,7 +355,7 @@ impl Applications {
             incoming.ended = true;
         }
         match &mut self.transfers[side] {
-            // Over a stream it may continue to write, unless it only answers requests.
+            // Over a stream the application may continue to write, unless it only answers requests.
             Some(own) if own.checker.service() != Service::Messages && !own.writer.answers() => {}
             Some(own) => {
                 own.writer.end();
@@ -365,8 +366,8 @@ impl Applications {
         }
     }
 
-    /// Allows this end of a proxy to close; returns whether it had to stay open until now.
-    pub fn let_go(&mut self, side: usize) -> bool {
+    /// Allows this end at a proxy to close; returns true if it had to stay open until now.
+    pub fn allow_close(&mut self, side: usize) -> bool {
         self.kept_open.take_if(|end| *end == side).is_some()
     }
 
@@ -408,8 +409,8 @@ impl Applications {
         }
     }
 
-    /// Whether an end that has written all its data has to stay open for the other's data. Among datagrams, the
-    /// last one is not recognisable.
+    /// Returns true if an end that has written all its data has to stay open for the other's data. An end that
+    /// receives datagrams always has to, because no datagram is recognisable as the last.
     fn must_wait(&self, side: usize) -> bool {
         let [own, incoming] = [side, 1 - side].map(|at| self.transfers[at].as_deref());
         if incoming.is_some_and(|incoming| incoming.checker.service() == Service::Datagrams) {
@@ -426,7 +427,7 @@ impl Applications {
         let [first, second] = &mut self.transfers;
         let (own, incoming) = if side == 0 { (first, second) } else { (second, first) };
         let Some(incoming) = incoming else { return false };
-        // By reference: copying data that was just written in smaller parts would be slower than writing it.
+        // The data is read by reference, since copying it in smaller parts would be slower than writing it.
         let most = incoming.room.unwrap_or(u64::MAX);
         while most > 0
             && let Some(delivery) = &endpoint.read(now, most)
@@ -439,7 +440,7 @@ impl Applications {
             if let Some(own) = own {
                 own.writer.read(now, delivery.len);
             }
-            // A stream has no further data then.
+            // One read returns all readable data of a stream.
             if incoming.checker.service() == Service::Stream {
                 break;
             }
@@ -448,21 +449,21 @@ impl Applications {
             return false;
         }
         incoming.delivered_at = Some(now);
-        let closes = self.closes_together && self.closes_whole(side);
+        let closes = self.closes_together && self.may_close_together(side);
         if closes {
             endpoint.close(now);
         }
         closes || endpoint.window_update_due()
     }
 
-    /// Whether an end that closes together with the other need not wait any longer.
-    fn closes_whole(&self, side: usize) -> bool {
+    /// Returns true if an end that closes together with the other may close now.
+    fn may_close_together(&self, side: usize) -> bool {
         let completed = self.transfers[side].as_ref().is_some_and(|own| own.writer.completed());
         completed && !self.must_wait(side)
     }
 }
 
-/// Reports of an endpoint that concern its application's reading.
+/// Notifications of an endpoint for the reading application.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct News {
     /// True if data can be read.

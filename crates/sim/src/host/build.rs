@@ -18,7 +18,7 @@ use anabranch_scenario::workload::Application;
 use anabranch_settings::policy::Reliability;
 use core::fmt;
 
-/// The error that a flow cannot be set up.
+/// A flow that cannot be set up, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowError {
     /// Index of the flow in the scenario.
@@ -68,7 +68,7 @@ pub fn flows(
     Ok((flows, Relays::new(scenario.flows.len(), &fronts), hosts))
 }
 
-/// The part of a flow's data path that a connection covers.
+/// Part of a flow's way that a connection covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leg {
     Whole,
@@ -83,7 +83,7 @@ impl Leg {
         if flow.through.is_some() { Self::First } else { Self::Whole }
     }
 
-    /// The proxy's end of the connection.
+    /// Index of the end that belongs to the proxy, if there is one.
     const fn proxy(self) -> Option<usize> {
         match self {
             Self::Whole => None,
@@ -143,7 +143,7 @@ impl<'a> Setup<'a> {
         Self { declared, pairs, start, scenario, rng: rng.fork(&format!("flow.{}", declared.name)) }
     }
 
-    /// Start and stop.
+    /// Start and stop of the flow.
     fn times(&self) -> [Time; 2] {
         [self.declared.drawn_start(&self.rng), self.declared.stop.unwrap_or(Time::MAX)]
     }
@@ -178,7 +178,7 @@ impl<'a> Setup<'a> {
         let known = if transport == Transport::Sctp { remote.len() } else { 1 };
         let ends =
             Ends { local, local_port: own.port, remote: remote_ips.take(known).collect(), remote_port: port };
-        // Check the settings here, so that impossible ones fail before the run and not when the flow starts.
+        // The settings are checked here, so that an invalid one fails before the run and not when the flow starts.
         connecting.connecting(&ends, Secrets::new([0; 32])).map_err(|error| error.to_string())?;
         if first {
             let backlog = Backlog { complete: usize::MAX, incomplete: usize::MAX };
@@ -204,8 +204,8 @@ impl<'a> Setup<'a> {
         if self.declared.direction == Directions::Reverse { RECEIVER } else { SENDER }
     }
 
-    /// The transfer from each end that writes: by an application of the flow, or by its proxy with the data
-    /// of the other connection.
+    /// The transfer from each end that writes. The writer is an application of the flow, or a proxy with the data of
+    /// the other connection.
     fn transfers(&self, leg: Leg, plan: &Plan) -> [Option<Box<Transfer>>; 2] {
         let mut writers = self.writers(plan.message);
         if let Some(proxy) = leg.proxy() {

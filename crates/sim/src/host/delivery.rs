@@ -26,14 +26,14 @@ pub enum Service {
 /// doubled since the last removal.
 const MIN_RECORDS_TO_PRUNE: usize = 1024;
 
-/// A range of bytes that was written at one time.
+/// A write: a range of bytes that were written at one time.
 #[derive(Clone, Copy, Debug)]
 struct WriteRecord {
     start: u64,
     end: u64,
     born: Time,
-    /// Bytes whose delivery is not known yet. For streams, of which only the first record can be delivered in
-    /// part, it stays at the written length.
+    /// Bytes whose delivery is not known yet. For a stream it stays at the written length, since only the first
+    /// record can be delivered in part.
     open: u64,
 }
 
@@ -42,7 +42,7 @@ struct WriteRecord {
 pub struct DeliveryChecker {
     service: Service,
     written: u64,
-    /// Ascending; without gaps, except for datagrams.
+    /// Ascending by offset, and without gaps except for datagrams.
     records: VecDeque<WriteRecord>,
     /// Number of records at which those of settled datagrams are removed.
     many_records: usize,
@@ -68,7 +68,7 @@ pub struct DeliveryChecker {
     over_time: Option<Box<Deliveries>>,
     /// Writes and reads since the last query; `None` if not recorded.
     log: Option<VecDeque<Access>>,
-    /// Deliveries of a stream since the last query: length and time of writing; `None` if not recorded.
+    /// Deliveries of a stream since the last query: number of bytes, and time of writing; `None` if not recorded.
     runs: Option<VecDeque<(u64, Time)>>,
 }
 
@@ -84,7 +84,7 @@ pub struct StreamDeliveries {
 /// A write or read of an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// When the sending application had the data ready, or when the receiving one read it.
+    /// Time at which the sending application had the data ready, or at which the receiving application read it.
     pub at: Time,
     /// True for a read, false for a write.
     pub read: bool,
@@ -163,7 +163,7 @@ impl DeliveryChecker {
         self.runs.as_mut()?.pop_front()
     }
 
-    /// Whether the protocol does not retransmit all data, so that losses have to be reported.
+    /// Returns true if the protocol may lose data, so that losses have to be reported.
     pub const fn may_lose(&self) -> bool {
         matches!(self.service, Service::Datagrams)
     }
@@ -183,7 +183,7 @@ impl DeliveryChecker {
         self.delivered
     }
 
-    /// Whether all written data has been delivered, lost or abandoned.
+    /// True if all written data has been delivered, lost or abandoned.
     pub const fn is_settled(&self) -> bool {
         self.delivered - self.aborted_bytes + self.abandoned_bytes == self.written
     }
@@ -561,7 +561,7 @@ mod tests {
         }
         assert!(checker.deliver(ms(70_000), &delivery(500_005, 10), &[]).is_err());
         assert!(checker.deliver(ms(70_000), &delivery(699_990, 10), &[]).is_ok());
-        // A datagram that 69,999 later ones overtook.
+        // The first datagram arrives after 69,999 later ones.
         checker.deliver(ms(70_000), &delivery(0, 10), &[]).unwrap();
         assert!((checker.delays().mean_s().unwrap() - 35.000_5).abs() < 1e-9);
         assert!(checker.deliver(ms(70_000), &delivery(0, 10), &[]).unwrap_err().contains("before"));

@@ -21,7 +21,7 @@ use anabranch_wire::{Body, Packet, Pattern};
 use core::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// Number of wake-ups of one end at the same time after which its timer is considered stuck.
+/// Number of wake-ups of one end at one time above which its timer counts as stuck, which is a bug.
 const MAX_WAKE_UPS: u32 = 100_000;
 
 /// An end of a flow at its host.
@@ -31,7 +31,7 @@ pub struct End {
     connection: Option<ConnectionId>,
     /// The connection that processes arriving packets; `None` before it has begun and after it has ended.
     live: Option<ConnectionId>,
-    /// The time of its next timer event. A timer that moves to a later time does not change it.
+    /// Time of the next scheduled timer event. It stays when the timer moves to a later time.
     scheduled: Time,
     /// The earliest scheduled wake-up.
     queued: Time,
@@ -40,7 +40,7 @@ pub struct End {
     routes: Routes,
     /// The last wake-up and the number of wake-ups at that time.
     woken: (Time, u32),
-    /// Reports that the application has not processed yet.
+    /// Notifications that the application has not processed yet.
     news: News,
 }
 
@@ -94,7 +94,7 @@ pub struct Flow {
     backup: Option<Vec<usize>>,
 }
 
-/// Processing of one end of a flow at one time: passes the output of its endpoint to the network and to its
+/// Processing of one end of a flow at one time: passes the output of its endpoint to the network and to the
 /// application.
 struct Turn<'a> {
     now: Time,
@@ -105,7 +105,7 @@ struct Turn<'a> {
     applications: &'a mut Applications,
     meters: &'a mut Meters,
     news: News,
-    /// The endpoint's next timeout.
+    /// Time of the endpoint's next timer.
     timeout: Option<Time>,
 }
 
@@ -150,29 +150,29 @@ impl Flow {
         self.source
     }
 
-    /// When the last byte arrived, if the applications have closed and all data has arrived. Valid only
-    /// between events: while one end is processed ahead, its time is later than that of the other end.
+    /// Time of the last arrival, if the applications have closed and all data has arrived. Valid only between events:
+    /// while one end is processed ahead, its time is later than that of the other end.
     pub fn completed(&self) -> Option<Time> {
         self.applications.completed()
     }
 
-    /// When it starts.
+    /// Time at which the flow starts.
     pub const fn start(&self) -> Time {
         self.start
     }
 
-    /// Whether the connection has ended from the point of view of one end.
+    /// Returns true if the connection has ended from the view of one end.
     pub const fn is_over(&self, side: usize) -> bool {
         self.applications.ended[side].is_some()
     }
 
-    /// Resumes the reading of an end's application, which has left data unread.
+    /// Resumes reading for an application that has left data unread.
     pub fn read_on(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         self.ends[side].news.readable = true;
         self.turn(now, side, world);
     }
 
-    /// Whether its connection has begun.
+    /// True if its connection has begun.
     pub const fn has_begun(&self) -> bool {
         self.opening.is_none()
     }
@@ -221,8 +221,7 @@ impl Flow {
         self.schedule_wake_up(side, &mut world.datapath);
     }
 
-    /// Processes a wake-up of one of its ends, as far ahead as possible. Returns the number of its timer
-    /// events.
+    /// Processes a wake-up of one end, as far ahead as possible. Returns the number of timer events.
     pub fn woken(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) -> u64 {
         let id = self.id(side);
         if self.ends[side].queued == now {
@@ -251,8 +250,7 @@ impl Flow {
         timer_events
     }
 
-    /// Processes a wake-up of one of its ends in real time, at `now` or before. Returns the number of its timer
-    /// events.
+    /// Processes a wake-up of one end in real time, at `now` or before. Returns the number of timer events.
     pub fn due(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) -> u64 {
         let id = self.id(side);
         if self.ends[side].queued <= now {
@@ -318,7 +316,8 @@ impl Flow {
         if let Some(found) = host.handle_packet(now, packet, &Pattern) {
             let own = end.connection.filter(|own| host.endpoint(*own).is_some());
             if own.is_some_and(|own| own != found) {
-                // The connection of the flow has ended before. An old packet has opened another one, which is removed.
+                // The connection of the flow had ended before. An old packet has opened another one, which is
+                // removed.
                 host.forget(now, found);
                 answers = take_last_packets(now, found, host);
             } else {
@@ -372,7 +371,7 @@ impl Flow {
     fn connect(&mut self, now: Time, (protocol, ends): &(Protocol, Ends), world: &mut FlowEnvironment) {
         let end = &mut self.ends[SENDER];
         let begun = world.hosts.get_mut(end.host).connect_from(now, protocol, ends.clone());
-        // The port was reserved for the flow, and its settings have been checked.
+        // The port was reserved for the flow, and the settings were checked, so connecting cannot fail.
         let connection =
             begun.unwrap_or_else(|error| panic!("flow \"{}\": {error}", self.applications.name()));
         (end.connection, end.live) = (Some(connection), Some(connection));
@@ -401,7 +400,7 @@ impl Flow {
         }
     }
 
-    /// Applies an event of the scenario.
+    /// Applies an event of the scenario to the flow.
     pub fn change(&mut self, now: Time, change: &FlowChange, world: &mut FlowEnvironment) {
         match change {
             FlowChange::Backup(links) => {
@@ -430,7 +429,7 @@ impl Flow {
         }
     }
 
-    /// An address of either host is replaced by another on the same interface.
+    /// Replaces an address of either host by another on the same interface.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         for end in &mut self.ends {
             end.routes = Routes::default();
@@ -466,20 +465,20 @@ impl Flow {
         self.schedule_wake_up(side, &mut world.datapath);
     }
 
-    /// Adds the arrivals at its ends.
+    /// Adds the arrivals at both ends to the digest.
     pub fn digest(&self, digest: &mut Digest) {
         for end in &self.ends {
             digest.word(end.digest.value());
         }
     }
 
-    /// Starts to watch for new data after an event.
+    /// Starts to await new data after an event.
     pub fn watch_returns(&mut self, now: Time, event: Awaited, hosts: &Hosts) {
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
         self.meters.watch_returns(now, event, endpoints);
     }
 
-    /// Begins (`true`) or ends the span after an event in which repeated bytes are counted.
+    /// Begins or ends the span after an event in which repeated bytes are counted.
     pub fn set_span(&mut self, begins: bool, hosts: &Hosts) {
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
         if begins {
@@ -557,7 +556,7 @@ impl Flow {
     }
 }
 
-/// Whether an address belongs to an end of one of these links.
+/// True if an address belongs to an end of one of these links.
 fn is_of(links: &[usize], ip: IpAddr) -> bool {
     Interface::of_address(ip).is_some_and(|interface| links.contains(&interface.link()))
 }
@@ -578,7 +577,8 @@ impl<E: Endpoint> Driver<E> for Turn<'_> {
     fn place(&mut self, placement: Placement) {
         match placement.place {
             Place::Fragment { key } => self.applications.place(self.now, self.side, (key, placement.payload)),
-            // Deliveries of a stream are checked by their offset, to which the bytes of a packet have to belong.
+            // A stream's deliveries are checked by offset, so the bytes of a packet must equal those written at that
+            // offset.
             Place::Stream { offset } if self.datapath.carries_bytes() => {
                 self.applications.check_place(self.now, self.side, (offset, placement.payload));
             }

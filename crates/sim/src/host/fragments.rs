@@ -9,7 +9,7 @@ const INITIAL_SLOTS: usize = 32;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Zero for an empty slot: no fragment has that key.
+    /// Key of the fragment; 0 in an empty slot, because no fragment has that key.
     key: u64,
     offset: u64,
     len: u32,
@@ -60,7 +60,7 @@ impl Fragments {
         Ok(())
     }
 
-    /// Doubles the slots: keys with different slots keep different slots.
+    /// Doubles the number of slots. Keys in different slots stay in different slots.
     fn grow(&mut self) {
         let slots = (self.slots.len() * 2).max(INITIAL_SLOTS);
         let old = core::mem::replace(&mut self.slots, vec![Slot::default(); slots]);

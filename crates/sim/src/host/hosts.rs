@@ -1,5 +1,5 @@
-//! The hosts at the ends of the flows: those of `transport`, with their listeners, ports, and answers to
-//! packets without a connection.
+//! The hosts at the ends of the flows: those of crate `host`, with their listeners, ports, and answers to packets
+//! without a connection.
 
 use crate::engine::Datapath;
 use crate::scenario::Scenario;
@@ -36,8 +36,8 @@ pub struct FlowEnvironment {
 impl Hosts {
     /// The hosts at the ends of flows.
     pub fn new(scenario: &Scenario, network: &Network, rng: &Rng) -> Self {
-        // A scenario has only its declared connections. With lookahead, a host processes the connections of
-        // different addresses out of order, so limits that depend on their number or timing are off.
+        // A scenario has only the connections that it declares. With lookahead, a host processes the connections of
+        // different addresses out of order, so limits that depend on their number or timing are disabled.
         let limits = Limits {
             connections: usize::MAX,
             time_wait: usize::MAX,
@@ -91,7 +91,7 @@ impl Hosts {
         self.hosts.iter_mut().for_each(|host| host.set_known_paths(now, known));
     }
 
-    /// An address of a host is replaced by another on the same interface, of which no host has been notified yet.
+    /// Replaces an address of a host by another on the same interface, before the hosts are notified.
     pub fn renumber(&mut self, now: Time, old: IpAddr, new: IpAddr) {
         self.hosts.iter_mut().for_each(|host| host.renumber(now, old, new));
     }

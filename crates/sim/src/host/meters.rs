@@ -5,7 +5,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Endpoint, Gauge, Held, Limits, Report};
 use anabranch_scenario::measure::TimeMeans;
 
-/// Streams of a flow that are measured at most: each costs time at each arrival.
+/// Maximum number of streams of a flow that are measured, since each costs time at each arrival.
 pub const MAX_MEASURED_STREAMS: usize = 64;
 
 /// Means over time of one path, from its start to the end of the connection.
@@ -128,7 +128,8 @@ impl Meters {
         } else {
             let Held { bytes, reordering } = endpoint.held();
             let [before, ..] = self.held.values();
-            // Usually, all arriving data is read at once. Out-of-order data is a part of the unread data.
+            // Usually the application reads all arriving data at once, and both values are 0. Out-of-order data is a
+            // part of the unread data.
             if bytes != 0 || before != 0 {
                 self.held.set(now, [bytes, reordering]);
                 if !self.streams.is_empty() {

@@ -1,13 +1,13 @@
-//! Ports of simulated hosts. Each connecting end has a reserved port of its host, since ends are not
-//! processed in order of time and the assignment must not depend on it. Listening ends with the same settings
-//! share a listener, and each listener has its own port.
+//! Ports of simulated hosts. Each connecting end has a reserved port of its host: ends are not processed in order of
+//! time, so ports assigned on demand would depend on lookahead. Listening ends with the same settings share a
+//! listener, and each listener has a separate port.
 
 use crate::scenario::model::{Flow, IpVersion, Protocol};
 use anabranch_endpoint::Address;
 use anabranch_host::Transport;
 use std::collections::BTreeMap;
 
-/// Dynamic ports (RFC 6335 §6).
+/// First dynamic port, and their number (RFC 6335 §6).
 const FIRST_PORT: u16 = 49_152;
 const PORT_COUNT: usize = 16_384;
 
@@ -17,13 +17,13 @@ const FIRST_SERVICE_PORT: u16 = 5_001;
 /// Port of a connecting end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Own {
-    /// Its port.
+    /// Port of the end.
     pub port: u16,
-    /// Number of earlier connections of its host with the same port; those use other listeners.
+    /// Number of earlier connections of the host with the same port. They use other listeners.
     pub lap: usize,
 }
 
-/// The ports of the connecting ends, at the largest possible distances: further paths of a connection use the
+/// The ports of the connecting ends, as far apart as possible, because further paths of a connection use the
 /// following ports.
 pub fn of_flows(flows: &[&Flow]) -> Vec<Own> {
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
@@ -42,7 +42,7 @@ pub fn of_flows(flows: &[&Flow]) -> Vec<Own> {
     flows.iter().filter_map(&mut own).collect()
 }
 
-/// Properties that are equal for all listening ends that share a listener.
+/// Properties that listening ends must have in common to share a listener.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service<'a> {
     /// The host.
@@ -51,9 +51,10 @@ pub struct Service<'a> {
     pub transport: Transport,
     /// The settings of its flow.
     pub settings: Settings<'a>,
-    /// Its addresses.
+    /// Local addresses of the end.
     pub local: Vec<Address>,
-    /// Each listener gets at most one connection from a port.
+    /// Number of the round in which the ports of the connecting host were assigned, since a listener gets at most one
+    /// connection from each port.
     pub lap: usize,
 }
 
@@ -76,12 +77,12 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// The assigned listeners, with their ports: per host and transport.
+/// Listeners with their ports, by host and transport.
 #[derive(Debug, Default)]
 pub struct Services<'a>(BTreeMap<(&'a str, Transport), Vec<(Service<'a>, u16)>>);
 
 impl<'a> Services<'a> {
-    /// The port of a service, and whether it is a new one; `None` if there is no free port.
+    /// The port of a service, and true if its listener is new; `None` if there is no free port.
     pub fn port(&mut self, service: Service<'a>) -> Option<(u16, bool)> {
         let all = self.0.entry((service.host, service.transport)).or_default();
         if let Some((_, port)) = all.iter().rev().find(|(known, _)| *known == service) {

@@ -16,7 +16,7 @@ use core::net::IpAddr;
 /// Header bytes of SCTP with one `DATA` chunk: 12 and 16.
 const SCTP_OVERHEAD: u32 = 28;
 
-/// Address identifiers are bytes.
+/// Number of address identifiers of Multipath TCP, which have one byte.
 const MAX_ADDRESSES: usize = 256;
 
 const ONE_STREAM: Streams = Streams { count: 1, unordered: false, reliability: Reliability::Full };
@@ -46,7 +46,7 @@ impl Setup<'_> {
             }
             Ok(addresses)
         };
-        // Identifiers as assigned by the hosts: the index of an address in the list.
+        // Address identifiers as the hosts assign them: the index in the list of addresses.
         let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.addresses(end).len()).map(AddressId));
         let wanted =
             config.path_manager.build().wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
@@ -72,7 +72,7 @@ impl Setup<'_> {
         })
     }
 
-    /// A route connects two addresses.
+    /// Returns true if a route connects two addresses.
     fn is_routed(&self, from: InterfaceAddress, to: InterfaceAddress) -> bool {
         self.pairs.iter().any(|&(near, far, _)| (near, far) == (from, to))
     }
@@ -94,7 +94,7 @@ impl Setup<'_> {
         })?;
         let config = |end| Ok::<_, String>(Protocol::Sctp(Box::new(self.sctp_config(settings, end)?)));
         let value = |(address, mtu)| Address::new(self.scenario.address(address), mtu);
-        // Whole messages fit the packets of all paths.
+        // Whole messages must fit into the packets of all paths.
         let room = |&(address, mtu): &(InterfaceAddress, u32)| {
             mtu.saturating_sub(SCTP_OVERHEAD + address.version.header_len()).max(1)
         };

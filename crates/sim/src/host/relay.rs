@@ -15,7 +15,7 @@ pub const BUFFER_BYTES: u64 = 128 << 10;
 
 /// A proxy of one flow: it listens for one connection, and opens the other.
 ///
-/// Arriving data is forwarded at the same time, so its ends are not processed ahead.
+/// It forwards data at the time of arrival, so its ends are not processed ahead.
 #[derive(Clone, Copy, Debug)]
 struct Relay {
     /// The two connections, by their indices in the simulation.
@@ -28,8 +28,8 @@ struct Relay {
 pub struct Relays(Vec<Relay>);
 
 impl Relays {
-    /// The connections behind proxies follow the `flows` connections of the flows; `fronts` contains the index of
-    /// the flow of each.
+    /// Creates the proxies. The connections behind proxies follow those of the `flows` flows; `fronts` contains the
+    /// index of the flow of each.
     pub fn new(flows: usize, fronts: &[usize]) -> Self {
         let relays = fronts.iter().enumerate();
         Self(relays.map(|(at, &front)| Relay { front, back: flows + at }).collect())
@@ -67,7 +67,7 @@ impl Relays {
             _ => self.0.binary_search_by_key(&flow, |relay| relay.front).ok(),
         };
         let Some(Relay { front, back }) = at.map(|at| self.0[at]) else { return };
-        // The connections behind proxies come last.
+        // Connections behind proxies have the highest indices.
         let (before, behind) = flows.split_at_mut(back);
         let (front, back) = (&mut before[front], &mut behind[0]);
         if front.applications.connected[RECEIVER].is_some() && !back.has_begun() {
@@ -81,7 +81,7 @@ impl Relays {
     }
 }
 
-/// Writes the data read at one end to the other; returns whether there was any.
+/// Writes the data that was read at one end to the other end; returns true if there was any.
 fn forward(
     now: Time,
     (from, reads): (&mut Flow, usize),
@@ -123,7 +123,7 @@ fn end_together(
     }
     if reason != Reason::Closed {
         other.abort(now, others, world);
-    } else if other.applications.let_go(others) {
+    } else if other.applications.allow_close(others) {
         other.close(now, others, world);
     }
 }
@@ -171,7 +171,7 @@ impl<'a> Legs<'a> {
         Some(self.read_of(end)?.checker.delivered() - before)
     }
 
-    /// When the last byte arrived, like [`Flow::completed`].
+    /// Time at which the last byte arrived, as in [`Flow::completed`].
     pub fn completed(&self) -> Option<Time> {
         let first = self.first.completed()?;
         self.behind.as_ref().map_or(Some(first), |behind| Some(first.max(behind.completed()?)))
@@ -186,7 +186,7 @@ impl<'a> Legs<'a> {
             all.extend(accesses.filter(|access| wanted(access.read)));
         };
         match behind {
-            // The reads and writes of the proxy are not the applications'.
+            // Reads and writes of the proxy are not counted, since they are not the application's.
             Some(behind) => {
                 take(first, &|read| read == (end == RECEIVER));
                 take(behind, &|read| read == (end == SENDER));

@@ -4,10 +4,10 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Endpoint};
 use core::net::SocketAddr;
 
-/// Minimum time between two checks of the arrivals, and so the error of a measured time.
+/// Minimum interval between two checks of the arrivals, which limits the error of a measured time.
 const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// An event after which the first new data is awaited. Of each kind only the last one counts.
+/// An event after which the first new data is awaited. Only the last event of each kind counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// The last link of an outage came up.
@@ -18,7 +18,7 @@ pub enum Awaited {
     Flow,
 }
 
-/// First new data at a receiver after events.
+/// First new data at a receiver after each event.
 #[derive(Clone, Debug, Default)]
 pub struct Watches {
     next_check: Time,

@@ -7,7 +7,7 @@ use anabranch_wire::tcp::mptcp::DataNumber;
 use anabranch_wire::{Body, Packet, Payload, icmp};
 
 /// An odd number with an even spread of bits: 2⁶⁴ divided by the golden ratio.
-const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
+const MIX_FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
 
 /// A running hash over words of 64 bits: each is mixed by a full multiplication, as in wyhash. Not secure
 /// against adversaries.
@@ -29,7 +29,7 @@ impl Digest {
     /// Adds a 64-bit value.
     #[inline]
     pub fn word(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word) * FACTOR;
+        let product = u128::from(self.0 ^ word) * MIX_FACTOR;
         // Adding the word again prevents a factor of zero from eliminating it.
         self.0 = ((product as u64) ^ ((product >> 64) as u64)).wrapping_add(word).rotate_left(23);
     }

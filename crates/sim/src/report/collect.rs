@@ -27,9 +27,9 @@ use std::collections::BTreeMap;
 pub struct Run<'a> {
     /// The scenario of the run.
     pub scenario: &'a Scenario,
-    /// When it ended.
+    /// Time at which the run ended.
     pub now: Time,
-    /// When measuring began.
+    /// Time at which measuring began.
     pub since: Time,
 }
 
@@ -64,7 +64,8 @@ impl Run<'_> {
         self.scenario.middleboxes.iter().zip(counts).map(result).collect()
     }
 
-    /// Whether a flow of Multipath TCP is plain TCP, because one of its hosts does not support the former.
+    /// Returns true if a flow of Multipath TCP runs as plain TCP because one of its hosts does not support Multipath
+    /// TCP.
     fn is_without_mptcp(&self, declared: &model::Flow) -> bool {
         let has_mptcp = |host| self.scenario.has_mptcp(host);
         matches!(declared.protocol, Protocol::Mptcp(_))
@@ -251,7 +252,7 @@ impl Run<'_> {
         [back, last].map(|watch| watch.and_then(|(_, returns)| first(returns)))
     }
 
-    /// The links that come up at the end of an outage.
+    /// Links that came up at the end of an outage.
     fn came_up(&self) -> Vec<&str> {
         let Some(outage) = self.scenario.outage() else { return Vec::new() };
         let comes_up = |event: &&Event| event.at == outage.up && event.sets_state(true);
@@ -305,8 +306,8 @@ pub(super) fn placed_arrivals(report: &Report, datapath: &Datapath) -> Vec<Arriv
 /// The receiver's view of one path of the sender.
 pub(super) struct ReceiverPath {
     to: SocketAddr,
-    /// The source, unless the path is the only one with its destination: then the source may have changed
-    /// (RFC 9260 §6.4).
+    /// Source address; `None` if this path is the only one with its destination, because then the source may have
+    /// changed (RFC 9260 §6.4).
     from: Option<SocketAddr>,
 }
 
@@ -317,7 +318,7 @@ impl ReceiverPath {
         Self { to: remote, from: several.then_some(local) }
     }
 
-    /// Whether data to one address from another arrived over this path.
+    /// Returns true if data with this source and destination arrived over this path.
     fn includes(&self, to: SocketAddr, from: SocketAddr) -> bool {
         to == self.to && self.from.is_none_or(|own| own == from)
     }
@@ -352,7 +353,7 @@ fn router_records(report: &Report, path: PathId, network: &Network) -> Vec<Route
     records.map(record).collect()
 }
 
-/// Writes the times of each path since `before`, and returns their sum.
+/// Writes the times of each path since `before` into the results, and returns their sum.
 fn limit_paths(paths: &mut [PathResult], limits: &Limits, before: &Limits) -> Limited {
     let mut sum = Limited::default();
     for (at, (path, limited)) in paths.iter_mut().zip(&limits.paths).enumerate() {
@@ -368,13 +369,13 @@ fn limit_paths(paths: &mut [PathResult], limits: &Limits, before: &Limits) -> Li
     sum
 }
 
-/// Seconds by cause; empty unless they are `known`.
+/// Seconds by cause; empty unless the times are `known`.
 fn times(limited: &Limited, known: bool) -> Times {
     let seconds = |(cause, time): (&str, Duration)| (cause.to_owned(), Some(time.as_secs_f64()));
     limited.times().filter(|_| known).map(seconds).collect()
 }
 
-/// Missed bytes by cause; empty unless they are `known`.
+/// Missed bytes by cause; empty unless the times are `known`.
 fn missed(limited: &Limited, known: bool) -> BTreeMap<String, Option<u64>> {
     limited.bytes().filter(|_| known).map(|(cause, bytes)| (cause.to_owned(), Some(bytes))).collect()
 }
@@ -389,7 +390,7 @@ fn seconds_since(spent: &Spent, before: &Spent) -> BTreeMap<String, f64> {
     spent.iter().map(since).collect()
 }
 
-/// The counters of both ends; counters of both are added.
+/// Counters of both ends; a counter that both have is the sum.
 fn counters(sender: &Report, receiver: &Report) -> BTreeMap<String, u64> {
     let mut all = BTreeMap::new();
     for &(name, count) in sender.extra.iter().chain(&receiver.extra) {

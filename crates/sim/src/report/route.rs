@@ -18,7 +18,7 @@ pub fn links_taken(
     route.into_iter().map(|hop| scenario.links[hop.link()].name.clone()).collect()
 }
 
-/// The route between the ends of a path of a protocol, as routers choose it by a hash; empty without one.
+/// The route between the ends of a path that routers choose by a hash of the flow; empty if there is none.
 pub fn hashed_route((ends, protocol): ([SocketAddr; 2], &Protocol), network: &mut Network) -> Vec<Interface> {
     let [Some(from), Some(to)] = ends.map(|end| InterfaceAddress::of(end.ip())) else { return Vec::new() };
     network.route_of([from, to], model::flow_hash(protocol, ends)).unwrap_or_default()

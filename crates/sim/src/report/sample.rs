@@ -1,6 +1,5 @@
-//! Present values of a run, for displays and programs that steer it.
-//!
-//! All counters are since the start of the run; values of an interval are differences of two samples.
+//! Current values of a run, for displays and for programs that control it. All counters are since the start of the
+//! run; values of an interval are differences of two samples.
 
 use crate::engine::Datapath;
 use crate::host::{Flow, FlowEnvironment, Legs, Relays};
@@ -22,7 +21,7 @@ pub struct Sample {
     pub now_ns: u64,
     /// Number of processed events.
     pub events: u64,
-    /// Whether the run has ended.
+    /// True if the run has ended.
     pub over: bool,
     /// The flows.
     pub flows: Vec<FlowSample>,
@@ -39,13 +38,13 @@ pub struct FlowSample {
     pub written_bytes: u64,
     /// Bytes that the other application has read, each once and in order.
     pub delivered_bytes: u64,
-    /// The same for data in the other direction, if there is such data.
+    /// As `delivered_bytes`, for data in the opposite direction; absent without such data.
     pub reverse_delivered_bytes: Option<u64>,
     /// Occupied bytes of the send buffer.
     pub send_buffer_bytes: u64,
     /// Occupied bytes of the receive buffer.
     pub receive_buffer_bytes: u64,
-    /// Of these, bytes out of order.
+    /// The part of these bytes that is out of order.
     pub reordering_buffer_bytes: u64,
     /// Receive window that the sender knows, bytes.
     pub peer_window_bytes: u64,
@@ -58,7 +57,7 @@ pub struct FlowSample {
 /// Present values of a path.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathSample {
-    /// Its name in results.
+    /// Name of the path in results.
     pub name: String,
     /// The links that it takes.
     pub links: Vec<String>,
@@ -98,7 +97,7 @@ pub struct LinkSample {
 /// Present values of a direction of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DirectionSample {
-    /// Whether the link is up.
+    /// True if the link is up.
     pub up: bool,
     /// Packets in the queue.
     pub queue_packets: u64,

@@ -57,7 +57,7 @@ fn of_single_path(flow: &Flow, world: &FlowEnvironment) -> Option<Found> {
     Some(Found { client, server, obstacle })
 }
 
-/// The paths that the connecting end wants, and those to addresses that it never heard of.
+/// Paths that the connecting end wants, and paths to addresses of the server that the client has never received.
 fn of_several_paths((flow, protocol): (&Flow, &Protocol), world: &mut FlowEnvironment) -> Vec<Found> {
     let wanted = |side: usize| {
         let endpoint = flow.endpoint(side, &world.hosts);
@@ -77,7 +77,7 @@ fn of_several_paths((flow, protocol): (&Flow, &Protocol), world: &mut FlowEnviro
         if found.iter().any(|known| known.server == server) {
             continue;
         }
-        // The client would join from each address with a route, but does not know the server's address.
+        // The client would join from each address with a route, but it has not received the server's address.
         let routed = |client: &&IpAddr| {
             let ends = [**client, server].map(|ip| SocketAddr::new(ip, 0));
             !hashed_route((ends, protocol), network).is_empty()

@@ -55,7 +55,7 @@ pub struct Simulation {
     trace_changes: bool,
     /// True after the end of the run.
     over: bool,
-    /// When the caller stopped the run.
+    /// Time at which the caller stopped the run.
     stopped: Option<Time>,
     /// The known paths of each flow, for samples.
     known_paths: Vec<KnownPaths>,
@@ -66,11 +66,11 @@ pub struct Simulation {
 struct Controls {
     /// The earliest of the times below.
     next: Time,
-    /// The time up to which the run goes on now, at most the end.
+    /// Time up to which the current call processes events, at most the end of the run.
     stop: Time,
     /// Index of the next event of the scenario.
     event: usize,
-    /// Number of orders at the present time, which are the last events of that time.
+    /// Number of orders at the current time, which are the last events of that time.
     orders: usize,
     /// Ends of the spans after events, in which repeated bytes are counted.
     spans: VecDeque<Time>,
@@ -83,7 +83,7 @@ struct Controls {
 }
 
 impl Controls {
-    /// Removes the oldest span if it ends by `now`, and returns whether it did.
+    /// Removes the oldest span if it ends by `now`; returns true if it was removed.
     fn end_of_span(&mut self, now: Time) -> bool {
         let ends = self.spans.front().is_some_and(|end| *end <= now);
         if ends {
@@ -183,7 +183,7 @@ impl Simulation {
                 if self.controls.next >= stop {
                     break;
                 }
-                // One action at a time: an event of the scenario may create an earlier event.
+                // Only one action is performed at a time, since an event of the scenario may create an earlier one.
                 self.control(progress)?;
                 patience = MAX_ITERATIONS_PER_REPORT;
                 continue;

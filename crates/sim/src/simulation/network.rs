@@ -9,7 +9,7 @@ use anabranch_base::time::Time;
 use anabranch_multipath::scheduler::KnownPath;
 use anabranch_netem::{Interface, InterfaceAddress};
 use anabranch_scenario::characteristics;
-use anabranch_scenario::measure::{AFTER_EVENT, MAX_COUNTED_EVENTS};
+use anabranch_scenario::measure::{AFTER_EVENT_SPAN, MAX_COUNTED_EVENTS};
 use core::net::IpAddr;
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ impl Simulation {
         let (count, last) = controls.begun;
         if last != Some(now) && count < MAX_COUNTED_EVENTS {
             controls.begun = (count + 1, Some(now));
-            controls.spans.push_back(now + AFTER_EVENT);
+            controls.spans.push_back(now + AFTER_EVENT_SPAN);
             for flow in flows.iter_mut() {
                 flow.set_span(true, &world.hosts);
             }
@@ -66,7 +66,7 @@ impl Simulation {
                 self.world.datapath.change(now, direction, change);
             }
             let after = up(&mut self.world.datapath);
-            // An address exists while its host can send from it.
+            // A host has an address while the address's link direction is up.
             for ((interface, before), after) in interfaces.into_iter().zip(before).zip(after) {
                 if before != after {
                     self.address_changed(now, interface, after);
@@ -101,7 +101,7 @@ impl Simulation {
         all.map(|address| self.scenario.address_of(address, generation)).collect()
     }
 
-    /// Removes the addresses of links that begin in state down from their hosts, before the first event.
+    /// Removes the addresses of links that start in state down from their hosts, before the first event.
     pub(super) fn remove_addresses_of_down_links(&mut self) {
         for direction in 0..self.world.datapath.directions() {
             let interface = Interface(direction as u32);

@@ -32,7 +32,7 @@ pub struct RunOptions {
 pub struct Progress {
     /// Simulated time.
     pub now: Time,
-    /// When the run ends.
+    /// Time at which the run ends.
     pub end: Time,
     /// Number of processed events.
     pub events: u64,
@@ -50,7 +50,7 @@ pub enum RunError {
     Unknown(String),
     /// A file cannot be written.
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
         /// The reason.
         error: io::Error,
@@ -62,7 +62,7 @@ pub enum RunError {
     },
     /// A packet and its encoding differ: a bug in Anabranch.
     Wire {
-        /// When it was sent.
+        /// Time at which the packet was sent.
         at: Time,
         /// The flow that sent the packet.
         flow: String,
@@ -72,7 +72,7 @@ pub enum RunError {
     /// The host, which uses a packet's contents only, would assign it to another connection: a bug in
     /// Anabranch.
     OtherConnection {
-        /// When it arrived.
+        /// Time at which the packet arrived.
         at: Time,
         /// The flow at which it arrived.
         flow: String,

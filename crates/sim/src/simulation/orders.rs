@@ -1,4 +1,4 @@
-//! Orders to a run that has paused: changes of links and flows at the present time.
+//! Orders: changes of links and flows that a program makes in a paused run.
 
 use super::Simulation;
 use crate::scenario::model::{Change, Directions, Event, Link, LinkEvent, LinkRate, Subject};
@@ -79,7 +79,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Removes what earlier orders at the present time changed in the same way.
+    /// Removes the changes of earlier orders at the current time that set the same values.
     fn withdraw(&mut self, new: &Subject) {
         let mut at = self.first_order();
         for _ in 0..self.controls.orders {
@@ -110,7 +110,7 @@ impl Simulation {
     }
 }
 
-/// An event for each change. New addresses belong to the change of the state.
+/// Splits an event into one event for each change. New addresses stay with the change of the state.
 fn apart(event: Event) -> Vec<Event> {
     let Event { at, subject } = event;
     let LinkEvent { link, directions, renumbers, changes } = match subject {
@@ -125,7 +125,7 @@ fn apart(event: Event) -> Vec<Event> {
     changes.into_iter().map(single).collect()
 }
 
-/// Whether an event changes the rate of a link that follows a trace.
+/// True if an event changes the rate of a link that follows a trace.
 fn changes_a_trace(event: &LinkEvent, link: &Link) -> bool {
     let follows = |direction, rate: &LinkRate| {
         overlap(event.directions, direction) && matches!(rate, LinkRate::Trace { .. })
@@ -135,7 +135,7 @@ fn changes_a_trace(event: &LinkEvent, link: &Link) -> bool {
     follows_trace && event.changes.iter().any(|change| matches!(change, Change::Rate(_)))
 }
 
-/// Whether two events set a value of the same link or flow.
+/// True if two events set a value of the same link or flow.
 fn sets_the_same(new: &Subject, other: &Subject) -> bool {
     match (new, other) {
         (Subject::Link(new), Subject::Link(other)) => {

@@ -6,7 +6,7 @@ use crate::engine::link::PacketRef;
 use anabranch_base::time::{Duration, Time};
 use std::collections::VecDeque;
 
-/// Interval of reports of progress, which may stop the run.
+/// Interval between reports of progress, at which the run can be stopped.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A clock of the machine, which is zero at the start of the run.
@@ -21,7 +21,7 @@ pub trait RealClock {
     fn delivered(&mut self, due: Time, now: Time);
 }
 
-/// An event at an end of a flow that was due.
+/// A due event at an end of a flow.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Packet(EndId, PacketRef),
@@ -104,7 +104,7 @@ impl Simulation {
             Pending::Packet(end, frame) => {
                 clock.delivered(due, now);
                 if !self.world.datapath.parse_arrival(now, frame) {
-                    // This call returns the failure at once.
+                    // The failure is known already; this call returns it at once.
                     return self.report_progress(now, &mut |_| true);
                 }
                 self.flows[end as usize / 2].arrived(now, end as usize % 2, frame, &mut self.world);

@@ -49,7 +49,7 @@ impl Simulation {
         self.end
     }
 
-    /// Whether the run has ended.
+    /// True if the run has ended.
     pub const fn is_over(&self) -> bool {
         self.over
     }

@@ -65,11 +65,10 @@ fn response_time_equals_time_computed_by_hand() {
         let flow = &result.flows[0];
         assert_eq!((flow.answers, flow.state.as_str()), (Some(5), "closed"));
         assert_eq!((flow.delivered_bytes, flow.reverse_delivered_bytes), (5_000, Some(50_000)));
-        // At 10 Mbit/s and 5 ms in each direction, with 52 bytes of headers: the 1052 bytes of a request take
-        // 0.8416 ms, and the seven segments of a response with 10,364 bytes together 8.2912 ms.
+        // At 10 Mbit/s and 5 ms in each direction, with 52 bytes of headers: the 1052 bytes of a request take 0.8416
+        // ms, and the seven segments of a response with 10,364 bytes take 8.2912 ms.
         let once = 0.000_841_6 + 0.005 + 0.008_291_2 + 0.005;
-        // If the connecting host requests first, the request follows the last segment of the handshake, of 52
-        // bytes.
+        // If the connecting host sends the first request, the last segment of the handshake (52 bytes) precedes it.
         let behind = if direction == Directions::Forward { 0.000_041_6 / 5.0 } else { 0.0 };
         let mean = flow.response_time_s.expect("five answers").mean;
         assert!((mean - once - behind).abs() < 1e-12, "{direction:?}: {mean}");
@@ -170,8 +169,8 @@ fn datagrams_in_both_directions_match_numbers() {
     let flow = Flow { direction: Directions::Both, ..udp("F", BETWEEN, 8) };
     let result = run(&scenario(10, vec![link("a", BETWEEN, wire(10, 5, 20))], vec![flow]));
     let flow = &result.flows[0];
-    // A datagram per millisecond from 0 on, with a delay of 5.8224 ms. The other host learns its destination
-    // at 5.8224 ms; the six datagrams that it has ready by then are sent together.
+    // One datagram per millisecond from 0 on, with a delay of 5.8224 ms. The other host learns its destination at
+    // 5.8224 ms, and then sends the six datagrams that it has ready.
     assert_eq!((flow.written_bytes, flow.delivered_bytes), (10_000_000, 9_995_000));
     assert_eq!(
         (flow.reverse_written_bytes, flow.reverse_delivered_bytes),

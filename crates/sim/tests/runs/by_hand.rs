@@ -118,10 +118,10 @@ fn events_change_a_link() {
 fn too_large_packets_are_dropped_and_counted() {
     let narrow = LinkModel { mtu: 600, ..wire(10, 1, 100) };
     let links = vec![link("a", ["S", "R"], wire(10, 1, 100)), link("b", ["R", "D"], narrow)];
-    // A flow takes its packet size from its links: 572 and 428 bytes.
+    // By default a flow takes its packet size from its links: 572 and 428 bytes.
     let fits = run(&scenario(2, links.clone(), vec![udp("F", ["S", "D"], 4)]));
     assert_eq!((fits.links[2].drops, fits.links[2].packets), (0, 2000));
-    // Unless it has another setting.
+    // A larger packet size can be set.
     let mut flow = udp("F", ["S", "D"], 4);
     flow.mtu = Some(1500);
     let blocked = run(&scenario(2, links, vec![flow]));

@@ -44,7 +44,7 @@ fn settings(control: &str, scheduler: &str, mechanisms: bool) -> String {
     )
 }
 
-const FORMS: [&str; 2] = ["consn", "consn-ascending"];
+const CONSN_SCHEDULERS: [&str; 2] = ["consn", "consn-ascending"];
 
 #[test]
 fn goodput_is_at_least_that_of_the_best_path() {
@@ -52,7 +52,7 @@ fn goodput_is_at_least_that_of_the_best_path() {
     let alone = wifi_3g(false, 400, 40, alone).goodput_bps;
     for (cross, buffer) in [(false, 100), (false, 200), (false, 400), (true, 100), (true, 300), (true, 1000)]
     {
-        for scheduler in FORMS {
+        for scheduler in CONSN_SCHEDULERS {
             let flow = wifi_3g(cross, buffer, 40, &settings("lia", scheduler, false));
             assert_eq!(flow.paths.len(), if cross { 4 } else { 2 });
             let rate = flow.goodput_bps / alone;
@@ -66,7 +66,7 @@ fn goodput_is_at_least_that_of_the_best_path() {
 #[test]
 fn large_buffers_fill_both_paths() {
     for cross in [false, true] {
-        for scheduler in FORMS {
+        for scheduler in CONSN_SCHEDULERS {
             let rate = wifi_3g(cross, 1000, 60, &settings("lia", scheduler, false)).goodput_bps / 1e6;
             assert!(rate > 9.2, "{scheduler}, cross {cross}: {rate} Mbit/s");
         }
@@ -83,7 +83,7 @@ fn print_table() {
             };
             let paths = if cross { "four" } else { "two" };
             let [known, neither] = [true, false].map(|mechanisms| rate("lowest-rtt", mechanisms));
-            let [one, all] = FORMS.map(|scheduler| rate(scheduler, false));
+            let [one, all] = CONSN_SCHEDULERS.map(|scheduler| rate(scheduler, false));
             println!(
                 "| {paths}, `{control}`, {buffer} kB | {neither:.2} | {known:.2} | {one:.2} | {all:.2} |"
             );

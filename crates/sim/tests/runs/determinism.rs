@@ -158,9 +158,8 @@ fn lookahead_does_not_change_the_run() {
     }
 }
 
-/// Three flows over a trace-driven bottleneck without delay, and equally with their own links: many events
-/// have equal times, and arrivals at the bottleneck have links before and behind it in the order of
-/// components.
+/// Three flows over a bottleneck that follows a trace and has no delay; their own links are equal. Many events have
+/// equal times, and arrivals at the bottleneck come from links before and behind it in the order of components.
 fn trace_driven(seed: u64) -> Scenario {
     let opportunities = |every: u64, number: u64| LinkRate::Trace {
         file: "by hand".into(),
@@ -184,7 +183,7 @@ fn trace_driven(seed: u64) -> Scenario {
     Scenario { seed, ..scenario(5, links, flows) }
 }
 
-/// Losses until the end.
+/// A scenario with losses until its end.
 fn lossy(seed: u64) -> Scenario {
     let lossy = LinkModel { loss: Loss::Bernoulli(Bernoulli { rate: 0.1 }), ..wire(5, 20, 50) };
     let mut links = vec![link("bottleneck", ["R1", "R2"], lossy.clone())];

@@ -196,7 +196,7 @@ set = { primary = "two" }
     }
 }
 
-/// With break before make, the data that `ConSN` repeats after the break are consecutive: one range, in order.
+/// After break before make, the data that `ConSN` sends again is one consecutive range in order.
 #[test]
 fn consn_repeats_consecutive_ranges() {
     let text =
@@ -263,8 +263,8 @@ impl Journey {
     }
 }
 
-/// The simulator checks each delivered byte; here, that all of them arrive. An event may interrupt the end of the
-/// connection after that.
+/// Runs random journeys and checks that all bytes arrive; the simulator checks each of them. An event may interrupt
+/// the end of the connection after that.
 fn check(journeys: u32) {
     let config = Config { cases: journeys, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);

@@ -1,4 +1,4 @@
-//! Given losses, duplicates, recordings and suspended links in whole runs.
+//! Losses of listed packets, duplicates, recorded traces and suspended links in whole runs.
 
 use anabranch_sim::scenario::model::{Scenario, Workload};
 use anabranch_sim::{RunOptions, RunResult, run, scenario};
@@ -33,13 +33,13 @@ fn result(scenario: &Scenario) -> RunResult {
     plain
 }
 
-const FILE: &str = "workload = { kind = \"file\", size = \"500 kB\" }\n";
+const FILE_WORKLOAD: &str = "workload = { kind = \"file\", size = \"500 kB\" }\n";
 
 #[test]
 fn listed_data_packets_are_retransmitted_once() {
     for protocol in ["tcp", "mptcp", "sctp", "cmt-sctp"] {
         let lossy = "loss = { model = \"list\", packets = [3, 7, 20], data_only = true }\nreverse = { loss = { model = \"none\" } }";
-        let result = result(&parsed(protocol, lossy, FILE));
+        let result = result(&parsed(protocol, lossy, FILE_WORKLOAD));
         assert_eq!(result.links[0].drops_by_cause["loss"], 3, "{protocol}");
         let retransmissions: u64 = result.flows[0].paths.iter().map(|path| path.retransmissions).sum();
         assert_eq!(retransmissions, 3, "{protocol}");
@@ -50,7 +50,7 @@ fn listed_data_packets_are_retransmitted_once() {
 #[test]
 fn duplicated_packets_are_delivered_once() {
     for protocol in ["tcp", "mptcp", "sctp", "cmt-sctp"] {
-        let result = result(&parsed(protocol, "duplicate = { rate = 0.2 }", FILE));
+        let result = result(&parsed(protocol, "duplicate = { rate = 0.2 }", FILE_WORKLOAD));
         assert_eq!(result.flows[0].delivered_bytes, 500_000, "{protocol}");
         assert!(result.flows[0].completion_s.is_some(), "{protocol}");
     }
@@ -72,9 +72,10 @@ fn duplicated_datagrams_are_delivered_once() {
 #[test]
 fn zero_rates_lose_no_packet() {
     for loss in ["{ model = \"bit-errors\", rate = 0 }", "{ model = \"bernoulli\", rate = 0 }"] {
-        let result = result(&parsed("tcp", &format!("loss = {loss}\nduplicate = {{ rate = 0 }}"), FILE));
+        let result =
+            result(&parsed("tcp", &format!("loss = {loss}\nduplicate = {{ rate = 0 }}"), FILE_WORKLOAD));
         assert!(result.links.iter().all(|link| link.drops_by_cause["loss"] == 0), "{loss}");
-        let plain = run(&parsed("tcp", "", FILE), &RunOptions::default()).unwrap();
+        let plain = run(&parsed("tcp", "", FILE_WORKLOAD), &RunOptions::default()).unwrap();
         assert_eq!(result.digest, plain.digest, "rates of zero change nothing");
     }
 }
@@ -85,7 +86,7 @@ fn suspended_link_loses_no_packet() {
                 [[event]]\nat = \"1.2 s\"\nlink = \"wire\"\nset = { rate = \"10 Mbit/s\" }\n";
     for protocol in ["tcp", "cmt-sctp"] {
         let queue = "queue = { kind = \"fifo\", limit = \"1000 packets\" }";
-        let result = result(&parsed(protocol, queue, &format!("{FILE}{stop}")));
+        let result = result(&parsed(protocol, queue, &format!("{FILE_WORKLOAD}{stop}")));
         assert_eq!(result.links[0].drops, 0, "{protocol}");
         let done = result.flows[0].completion_s.expect("the file is complete");
         assert!((1.3..2.5).contains(&done), "{protocol}: {done}");
@@ -97,7 +98,7 @@ fn recordings_are_followed() {
     let mut scenario = parsed("tcp", "rate = { trace = \"rates.csv\", format = \"rate\" }", "");
     scenario.flows[0].workload = Workload::Saturated { message: None };
     let saturated = result(&scenario);
-    // Of every two seconds half a second at 10 Mbit/s and one at 5 Mbit/s: 5 Mbit/s on average.
+    // In every two seconds, half a second has 10 Mbit/s and one second 5 Mbit/s: 5 Mbit/s on average.
     let link = &saturated.links[0];
     assert!((0.85..=1.0).contains(&link.utilisation), "{}", link.utilisation);
     assert!((4.0e6..5.0e6).contains(&link.throughput_bps), "{}", link.throughput_bps);
@@ -106,7 +107,7 @@ fn recordings_are_followed() {
         "delay = { trace = \"delays.csv\", interpolate = \"linear\" }\njitter = \"3 ms\"",
         "loss = { model = \"trace\", file = \"losses.csv\" }",
     ] {
-        let result = result(&parsed("mptcp", link, FILE));
+        let result = result(&parsed("mptcp", link, FILE_WORKLOAD));
         assert!(result.flows[0].completion_s.is_some(), "{link}");
     }
 }

@@ -76,7 +76,7 @@ fn association_begins_on_its_initial_pair() {
 
 /// One path for each destination, and a single one at the receiver: its only peer address.
 #[test]
-fn data_counts_for_the_path_that_it_took() {
+fn data_counts_for_the_path_that_carried_it() {
     let link =
         |name, [a, b]: [&str; 2]| format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\n");
     let links = [link("a", ["A", "R"]), link("x", ["R", "B"]), link("y", ["R", "B"])];

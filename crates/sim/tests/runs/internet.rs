@@ -45,9 +45,9 @@ fn ipv6_goodput_differs_by_its_longer_header() {
         let goodput = |ip| {
             let mut sets = vec![("ip", ip), ("flow.F.protocol", protocol)];
             if protocol == "cmt-sctp" {
-                // Under the default control, a loss takes half of both windows from one path and leaves it
-                // one packet: goodput depends on the number of the few losses within the measured part.
-                // Uncoupled windows keep both links full.
+                // With the default control a loss takes half of both windows from one path and leaves it one packet,
+                // so the goodput depends on the few losses of the measured part. Uncoupled windows keep both links
+                // full.
                 sets.push(("flow.F.congestion", "reno"));
             }
             let result = run(&read(PATHS, &sets));
@@ -104,7 +104,7 @@ fn router_answers_too_large_packets() {
         let link = |name: &str, direction: &str| {
             result.links.iter().find(|link| link.name == name && link.direction == direction).unwrap()
         };
-        // One every 100 ms, without those of the last 10 ms.
+        // One datagram every 100 ms, without those of the last 10 ms.
         let dropped = link("narrow", "forward").drops_by_cause["mtu"];
         assert!((98..=100).contains(&dropped), "{dropped}");
         // The errors pass both links before it: an IP and an ICMP header, and 8 bytes behind the quoted IP

@@ -139,7 +139,7 @@ fn late_path_carries_data_within_a_second() {
     }
 }
 
-/// The only link: the SYN of the connection itself waits for it.
+/// The only link of the hosts comes up late, so the SYN of the connection waits for it.
 #[test]
 fn first_working_link_carries_data_within_a_second() {
     for protocol in ["mptcp", "tcp"] {
@@ -155,7 +155,7 @@ fn first_working_link_carries_data_within_a_second() {
     }
 }
 
-/// Of two links to a router the first is down: the connection begins on the second.
+/// The first of two links to a router is down: the connection begins on the second.
 #[test]
 fn connection_begins_on_a_link_that_is_up() {
     let text = "title = \"begin\"\nduration = \"2 s\"\n\

@@ -14,7 +14,7 @@ fn flow(settings: &[(&str, &str)]) -> FlowResult {
     flow_with("", settings)
 }
 
-/// The same with events.
+/// The result of a flow with these settings in a run with events.
 fn flow_with(events: &str, settings: &[(&str, &str)]) -> FlowResult {
     let text = r#"
 duration = "20 s"
@@ -55,8 +55,8 @@ fn share(times: &Times, causes: &[&str]) -> f64 {
     causes.iter().map(|&cause| times[cause].unwrap_or_default()).sum::<f64>() / MEASURED_SECONDS
 }
 
-/// The times of the flow, and of a path that exists from its beginning, add up to the part of its life that is measured;
-/// those of another path to no more.
+/// Checks that the times of the flow, and of each path that exists from the start, add up to the measured part of the
+/// flow's life, and those of other paths to at most that.
 fn check(flow: &FlowResult) {
     let begun = flow.start_s.max(WARMUP_SECONDS);
     if flow.protocol == "udp" {
@@ -96,7 +96,7 @@ fn check(flow: &FlowResult) {
     assert!(new <= flow.written_bytes, "new data leaves once: {new} of {} bytes", flow.written_bytes);
 }
 
-const WINDOW: &[&str] = &["congestion-avoidance", "slow-start", "recovery", "timeout"];
+const WINDOW_CAUSES: &[&str] = &["congestion-avoidance", "slow-start", "recovery", "timeout"];
 
 #[test]
 fn saturated_flow_waits_for_its_windows() {
@@ -106,9 +106,9 @@ fn saturated_flow_waits_for_its_windows() {
             ("flow.F.send_buffer", "8 MB"),
             ("flow.F.receive_buffer", "8 MB"),
         ]);
-        assert!(share(&flow.limited_s, WINDOW) > 0.95, "{protocol}: {:?}", flow.limited_s);
+        assert!(share(&flow.limited_s, WINDOW_CAUSES) > 0.95, "{protocol}: {:?}", flow.limited_s);
         assert!(flow.blocked_s["congestion-window"] > 0.95 * MEASURED_SECONDS, "{:?}", flow.blocked_s);
-        let waited = flow.paths.iter().filter(|path| share(&path.limited_s, WINDOW) > 0.9);
+        let waited = flow.paths.iter().filter(|path| share(&path.limited_s, WINDOW_CAUSES) > 0.9);
         assert_eq!(waited.count(), paths, "{protocol}: {:#?}", flow.paths);
     }
 }
@@ -129,7 +129,7 @@ fn slow_application_limits_every_path() {
     assert!(udp.limited_s.is_empty() && udp.paths[0].limited_s.is_empty());
 }
 
-/// 20 kB a round trip of 100 ms are 1.6 Mbit/s: the window is closed but for the 16 ms in which 20 kB leave.
+/// 20 kB in a round trip of 100 ms are 1.6 Mbit/s. The window is closed except for the 16 ms in which 20 kB are sent.
 #[test]
 fn small_receive_window_limits_tcp() {
     let flow = flow(&[
@@ -141,8 +141,8 @@ fn small_receive_window_limits_tcp() {
     assert!(flow.missed_bytes["receive-window"].unwrap() > 1_000_000, "{:?}", flow.missed_bytes);
 }
 
-/// The connection's buffer is held by data on the slow path. The fast path waits for it; the slow one has its
-/// window full.
+/// Data on the slow path occupies the connection's buffer. The fast path waits for buffer space; the slow path has
+/// its window full.
 #[test]
 fn paths_of_a_flow_differ_in_their_causes() {
     let flow = flow(&[
@@ -159,7 +159,7 @@ fn paths_of_a_flow_differ_in_their_causes() {
     assert!(share(&flow.limited_s, &["receive-window"]) > share(fast, &["receive-window"]));
 }
 
-/// The data on the fast path arrives before any on the slow one would.
+/// Data on the fast path would arrive before any on the slow one, so the scheduler waits.
 #[test]
 fn scheduler_leaves_the_slow_path_idle() {
     for scheduler in ["blest", "ecf"] {
@@ -172,7 +172,10 @@ fn scheduler_leaves_the_slow_path_idle() {
         ]);
         let [fast, slow] = [0, 1].map(|at: usize| &flow.paths[at].limited_s);
         assert!(share(slow, &["scheduler"]) > 0.5, "{scheduler}: {slow:?}");
-        assert!(share(fast, &["scheduler"]) < 0.01 && share(fast, WINDOW) > 0.5, "{scheduler}: {fast:?}");
+        assert!(
+            share(fast, &["scheduler"]) < 0.01 && share(fast, WINDOW_CAUSES) > 0.5,
+            "{scheduler}: {fast:?}"
+        );
         assert!(flow.blocked_s["scheduler"] > 0.5 * MEASURED_SECONDS, "{:?}", flow.blocked_s);
     }
 }
@@ -184,7 +187,7 @@ fn backup_path_waits_as_backup() {
     for flow in [mptcp, sctp] {
         let [first, second] = [0, 1].map(|at: usize| &flow.paths[at].limited_s);
         assert!(share(second, &["backup"]) > 0.999, "{}: {second:?}", flow.protocol);
-        assert!(share(first, WINDOW) > 0.95, "{}: {first:?}", flow.protocol);
+        assert!(share(first, WINDOW_CAUSES) > 0.95, "{}: {first:?}", flow.protocol);
         assert!(share(&flow.limited_s, &["backup"]) < 0.001);
     }
 }
@@ -203,7 +206,7 @@ fn small_send_buffer_limits_the_faster_path() {
     }
 }
 
-/// Both links are down for 6 s: the first timeout, then the time without an answer.
+/// Both links are down for 6 s: first the timeout limits the flow, then no path is usable.
 #[test]
 fn outage_is_timeout_and_then_unusable() {
     let events: String =
@@ -214,7 +217,7 @@ fn outage_is_timeout_and_then_unusable() {
         let flow = flow_with(&events, &[("flow.F.protocol", protocol)]);
         let [timeout, unusable] =
             ["timeout", "unusable"].map(|cause| flow.limited_s[cause].unwrap_or_default());
-        // Multipath TCP closes a subflow whose address is gone.
+        // Multipath TCP closes a subflow whose address was removed, so it has no timeout.
         assert!(timeout > 0.2 || protocol == "mptcp", "{protocol}: {:?}", flow.limited_s);
         assert!(timeout + unusable > 5.0, "{protocol}: {:?}", flow.limited_s);
         assert!(timeout + unusable < 11.0, "{protocol}: {:?}", flow.limited_s);

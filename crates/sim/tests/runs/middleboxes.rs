@@ -147,7 +147,7 @@ fn connections_from_behind_a_nat_work() {
 
 #[test]
 fn host_behind_a_nat_is_not_reachable() {
-    // The server opens the connection.
+    // In this scenario the server opens the connection.
     let flow = MPTCP.replace("initial_path = \"wifi\"", "");
     let text = format!(
         "{TWO_WAYS}{}\n[[flow]]\nname = \"F\"\nfrom = \"S\"\nto = \"C\"\n{flow}\n",
@@ -273,9 +273,9 @@ fn any_middlebox() -> impl Strategy<Value = (String, bool)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Every byte arrives, or the result reports a failure.
+    /// Checks that every byte arrives, or that the result reports a failure.
     #[test]
-    fn nothing_is_lost_silently(
+    fn lost_data_is_always_reported(
         first in any_middlebox(),
         second in any_middlebox(),
         third in any_middlebox(),

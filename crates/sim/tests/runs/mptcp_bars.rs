@@ -92,7 +92,7 @@ fn fullmesh_omits_pairs_without_a_route() {
 }
 
 /// Slow start ends in a window of losses and a timeout, while acknowledgements of later data still arrive.
-const LOSSES: &str = r#"
+const WINDOW_OF_LOSSES: &str = r#"
 title = "a window of losses"
 duration = "2.2417 s"
 warmup = "0.8526 s"
@@ -125,7 +125,8 @@ start = { uniform = ["0 s", "0.529 s"] }
 #[test]
 fn data_in_flight_causes_no_second_timeout() {
     for seed in 2_490_106_840..2_490_106_860_u64 {
-        let scenario = scenario::parse(LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
+        let scenario =
+            scenario::parse(WINDOW_OF_LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
         let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
         assert!(flow.paths.iter().all(|path| path.timeouts < Some(6)), "{seed}: {:#?}", flow.paths);
     }

@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 type Path = (f64, u64);
 
 const BUFFERS: [&str; 4] = ["100 kB", "400 kB", "1 MB", "4 MB"];
-const ON: &str = "";
-const OFF: &str = "opportunistic_retransmission = false\npenalisation = false\n";
-const UNPENALISED: &str = "penalisation = false\n";
+const DEFAULT_SETTINGS: &str = "";
+const WITHOUT_MECHANISMS: &str = "opportunistic_retransmission = false\npenalisation = false\n";
+const WITHOUT_PENALISATION: &str = "penalisation = false\n";
 
 /// A flow over two paths for 25 seconds, measured from the fifth on, with these send and receive buffers.
 fn run(paths: [Path; 2], [send, receive]: [&str; 2], flow: &str) -> FlowResult {
@@ -62,7 +62,7 @@ fn two_paths_are_at_least_as_fast_as_the_better() {
         ([(10.0, 800), (5.0, 20)], "100 kB"),
         ([(10.0, 800), (0.5, 20)], "4 MB"),
     ] {
-        let (together, alone) = (both(paths, buffer, ON), best(paths, buffer));
+        let (together, alone) = (both(paths, buffer, DEFAULT_SETTINGS), best(paths, buffer));
         assert!(together >= 0.95 * alone, "{paths:?} {buffer}: {together} of {alone} Mbit/s");
     }
 }
@@ -71,14 +71,15 @@ fn two_paths_are_at_least_as_fast_as_the_better() {
 fn mechanisms_do_not_reduce_goodput() {
     for paths in [[(10.0, 20), (10.0, 80)], [(10.0, 20), (5.0, 200)], [(10.0, 20), (2.0, 20)]] {
         for buffer in ["1 MB", "4 MB"] {
-            let (with, without) = (both(paths, buffer, ON), both(paths, buffer, OFF));
+            let (with, without) =
+                (both(paths, buffer, DEFAULT_SETTINGS), both(paths, buffer, WITHOUT_MECHANISMS));
             assert!(with >= 0.97 * without, "{paths:?} {buffer}: {with} and {without} Mbit/s");
         }
     }
 }
 
-/// LTE's queue delays data for most of a second, so that the receive window is always full. Copies of that data on DSL
-/// would arrive at the time at which LTE delivers the original.
+/// LTE's queue delays data for most of a second, so the receive window is always full. Copies of that data on DSL
+/// would arrive when LTE delivers the originals.
 #[test]
 fn reinjections_do_not_displace_new_data() {
     const DSL_AND_LTE: &str = r#"
@@ -110,8 +111,8 @@ fn reinjections_do_not_displace_new_data() {
     assert!(goodput >= 0.97 * 43.7, "{goodput} Mbit/s");
 }
 
-/// Both windows together reach the buffer in slow start. Each time that it has room again, one path could send all of it
-/// in one burst, and would leave slow start with a small part of TCP's window.
+/// Both windows together reach the buffer in slow start. When the buffer has room again, one path could send all of
+/// it in one burst, and would leave slow start with a small part of TCP's window.
 #[test]
 fn slow_return_links_leave_two_paths_faster_than_tcp() {
     let goodput = |delay_ms: u32, protocol: &str| {
@@ -142,7 +143,8 @@ fn mechanisms_help_with_a_full_send_buffer() {
     let of =
         |settings: &str, protocol: &str| goodput(paths, small, &format!("protocol = {protocol}\n{settings}"));
     let alone = of("", "\"tcp\"");
-    let [off, on] = [OFF, ON].map(|settings| of(settings, "\"mptcp\"\npaths = \"disjoint\""));
+    let [off, on] = [WITHOUT_MECHANISMS, DEFAULT_SETTINGS]
+        .map(|settings| of(settings, "\"mptcp\"\npaths = \"disjoint\""));
     assert!(off < 0.5 * alone && on >= 0.95 * alone, "{on} Mbit/s, {off} without, {alone} alone");
 }
 
@@ -154,7 +156,7 @@ fn end_of_file_does_not_wait_for_slow_path() {
             run([(10.0, 20), (0.5, 200)], ["4 MB"; 2], &file).completion_s.expect("the file arrives")
         };
         let alone = time("protocol = \"tcp\"\ninitial_path = \"one\"");
-        let [off, on] = [OFF, ON]
+        let [off, on] = [WITHOUT_MECHANISMS, DEFAULT_SETTINGS]
             .map(|settings| time(&format!("protocol = \"mptcp\"\npaths = \"disjoint\"\n{settings}")));
         assert!(on <= 1.02 * alone && off > 1.5 * on, "{size}: {on} s, {off} s without, {alone} s alone");
     }
@@ -175,7 +177,8 @@ fn print_table() {
             let _ = write!(text, "| {} ms, {rate} Mbit/s {} ms |", rtts.0, rtts.1);
             for buffer in BUFFERS {
                 let alone = best(paths, buffer);
-                let found = [OFF, UNPENALISED, ON].map(|settings| both(paths, buffer, settings));
+                let found = [WITHOUT_MECHANISMS, WITHOUT_PENALISATION, DEFAULT_SETTINGS]
+                    .map(|settings| both(paths, buffer, settings));
                 cells += 1;
                 for (count, rate) in below.iter_mut().zip(found) {
                     *count += u32::from(rate < 0.95 * alone);

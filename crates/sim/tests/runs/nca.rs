@@ -4,7 +4,7 @@ use super::cases::text::read;
 use anabranch_sim::{RunOptions, run};
 
 /// Paths of 8 Mbit/s with 20 ms and of 2 Mbit/s with 150 ms.
-const PATHS: &str = r#"
+const TWO_PATHS: &str = r#"
 duration = "70 s"
 warmup = "10 s"
 [[link]]
@@ -28,7 +28,7 @@ send_buffer = "10 MB"
 
 /// Goodput in Mbit/s of a flow with these keys.
 fn goodput(keys: &str, buffer_kb: u32) -> f64 {
-    let text = format!("{PATHS}{keys}\nreceive_buffer = \"{buffer_kb} kB\"\n");
+    let text = format!("{TWO_PATHS}{keys}\nreceive_buffer = \"{buffer_kb} kB\"\n");
     run(&read(&text, &[]), &RunOptions::default()).unwrap().flows[0].goodput_bps / 1e6
 }
 
@@ -73,7 +73,7 @@ fn event_changes_the_paths_in_use() {
     for protocol in ["mptcp", "cmt-sctp"] {
         let flow = format!("protocol = \"{protocol}\"\nscheduler = \"nca\"\nreceive_buffer = \"200 kB\"\n");
         let sent = |event: &str, duration: &str| {
-            let text = format!("{PATHS}{flow}{event}");
+            let text = format!("{TWO_PATHS}{flow}{event}");
             let result = run(&read(&text, &[("duration", duration)]), &RunOptions::default()).unwrap();
             let paths = &result.flows[0].paths;
             let mobile = paths.iter().find(|path| path.links == ["3g"]).unwrap();
@@ -88,7 +88,7 @@ fn event_changes_the_paths_in_use() {
 #[test]
 fn records_of_routers_inform_the_scheduler() {
     // Routers in front of both links; the hosts' own links have no records.
-    let text = PATHS
+    let text = TWO_PATHS
         .replace("between = [\"A\", \"B\"]\nrate = \"8", "between = [\"W\", \"B\"]\nrate = \"8")
         .replace("between = [\"A\", \"B\"]\nrate = \"2", "between = [\"M\", \"B\"]\nrate = \"2");
     let access = "[[link]]\nname = \"NAME\"\nbetween = [\"A\", \"NODE\"]\nrate = \"100 Mbit/s\"\n\

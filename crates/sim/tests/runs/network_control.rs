@@ -81,7 +81,7 @@ fn requests_fit_small_and_authenticated_packets() {
 }
 
 #[test]
-fn way_that_fails_is_left() {
+fn path_leaves_a_failed_way() {
     let down = "[[event]]\nat = \"12 s\"\nlink = \"LINK\"\nset = { state = \"down\" }\n";
     for link in ["p", "q", "r"] {
         let text = format!("{THREE_WAYS}\n{}", down.replace("LINK", link));

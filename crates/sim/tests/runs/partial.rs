@@ -35,8 +35,8 @@ fn given_up(flow: &FlowResult) -> [u64; 2] {
     ["messages_abandoned_sent", "messages_abandoned_unsent"].map(|name| flow.counters[name])
 }
 
-/// A lost message of one packet is abandoned at once, so one in ten, within three standard deviations; no
-/// message waits for it longer than its detection takes.
+/// A lost message of one packet is abandoned at once. So one message in ten is abandoned, within three standard
+/// deviations, and other messages wait only until the loss is detected.
 #[test]
 fn lost_messages_are_abandoned_at_once() {
     for settings in ["", "ordered = false", "i_data = true\nstreams = 3", "nr_sack = false"] {
@@ -71,7 +71,7 @@ fn lifetime_limits_the_age_of_delivered_data() {
 fn expired_data_is_abandoned_unsent() {
     let flow = run(", lifetime = \"1 s\"", "", "rate = \"100 kbit/s\"");
     let [sent, unsent] = given_up(&flow);
-    // The link has at most a quarter of the 400 kbit/s that the application writes.
+    // The link carries at most a quarter of the 400 kbit/s that the application writes.
     assert!(unsent > 1_000, "{sent} and {unsent}");
     assert_eq!(flow.state, "closed");
 }

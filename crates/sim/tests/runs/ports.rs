@@ -17,8 +17,8 @@ fn between_two_hosts(seconds: u64, flows: &[(String, &str)]) -> Scenario {
     read(&text, &[])
 }
 
-/// Runs it with every packet checked, so that the receiving host must find the same connection as the engine,
-/// and also in order of time: the result must not depend on which end a listener handles first.
+/// Runs a scenario with every packet checked, so that the receiving host must find the same connection as the engine,
+/// and again in order of time: the result must not depend on which end a listener handles first.
 fn run_both_ways(scenario: &Scenario) -> RunResult {
     let checked = RunOptions { check_wire: true, ..RunOptions::default() };
     let result = run(scenario, &checked).expect("the host finds the connection of every packet");
@@ -35,7 +35,7 @@ fn first_ports(result: &RunResult, flow: usize) -> (u16, u16) {
     (port(&path.local), port(&path.remote))
 }
 
-/// One listener for the flows of each protocol.
+/// The protocols, each with one listener for its flows.
 const PROTOCOLS: [(&str, &str); 5] = [
     ("tcp", "protocol = \"tcp\""),
     ("mptcp", "protocol = \"mptcp\"\ncongestion = \"lia\"\npaths = \"fullmesh\""),
@@ -80,8 +80,8 @@ fn flows_of_all_protocols_share_hosts() {
     let names = |number| PROTOCOLS.map(|(name, settings)| (format!("{name}-{number}"), settings));
     let flows = [names(0), names(1)].concat();
     let result = run_both_ways(&between_two_hosts(10, &flows));
-    // TCP and Multipath TCP share one space of ports, SCTP and CMT-SCTP another, and UDP has a third: one
-    // listener each.
+    // TCP and Multipath TCP share one port space, SCTP and CMT-SCTP another, and UDP has a third. So these are the
+    // listeners.
     let listeners = [5001, 5002, 5001, 5002, 5001];
     for (flow, ran) in result.flows.iter().enumerate() {
         assert_eq!(first_ports(&result, flow).1, listeners[flow % 5], "{}", ran.name);

@@ -137,7 +137,7 @@ fn flow_closes_only_after_all_data_arrived() {
         )
     };
     for (direction, far) in [("forward", "behind"), ("reverse", "wlan")] {
-        // At 250 kbit/s it takes 3.2 s, although the proxy has received all data after 0.1 s.
+        // At 250 kbit/s the file takes 3.2 s, although the proxy has received all data after 0.1 s.
         let rate = format!("link.{far}.rate");
         let at = |duration| flow(&file(direction), &[(&rate, "250 kbit/s"), ("duration", duration)]);
         let (before, after) = (at("2 s"), at("5 s"));

@@ -91,7 +91,7 @@ fn codel_keeps_the_queue_near_its_target() {
 
 #[test]
 fn fq_codel_shares_independently_of_rtt() {
-    // This target is so long that the flow with the longer round-trip time also keeps its half of the link busy.
+    // The target is so long that the flow with the longer round-trip time also keeps its half of the link busy.
     let ratio = |queue| {
         let result = run(queue, &[("link.bottleneck.queue.target", "20 ms")]);
         result.flows[0].goodput_bps / result.flows[1].goodput_bps

@@ -6,7 +6,7 @@ use anabranch_sim::{RunOptions, RunResult};
 /// Ratio of payload to length on the wire in a full packet of SCTP messages of 1452 bytes.
 const PAYLOAD_RATIO: f64 = 1452.0 / 1500.0;
 
-const BULK: &str = r#"
+const BULK_SETTINGS: &str = r#"
 send_buffer = "1 MB"
 receive_buffer = "500 kB"
 ordered = false
@@ -43,7 +43,7 @@ protocol = "cmt-sctp"
 congestion = "{congestion}"
 nr_sack = true
 buffer_splitting = "both"
-{BULK}"#
+{BULK_SETTINGS}"#
     );
     run(&text, 1).flows[0].goodput_bps / 1e6
 }
@@ -250,8 +250,8 @@ set = {{ state = "down" }}
     }
 }
 
-/// Two paths of 10 Mbit/s, one with forty times the round-trip time: most of its data is acknowledged by
-/// SACKs that return over the other.
+/// Two paths of 10 Mbit/s, one with forty times the round-trip time. Most SACKs for its data return over the other
+/// path.
 #[test]
 fn long_path_is_filled_next_to_a_short_one() {
     for congestion in ["reno", "cmt-rpv2"] {

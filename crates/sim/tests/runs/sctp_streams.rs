@@ -31,7 +31,7 @@ protocol = "cmt-sctp"
     anabranch_sim::run(&scenario, &RunOptions { check_wire: true, ..RunOptions::default() }).unwrap()
 }
 
-const MEDIA: &str = r#"streams = 3
+const MEDIA_SETTINGS: &str = r#"streams = 3
 nagle = false
 workload = { kind = "rate", rate = "2 Mbit/s", message = "1000 B" }
 "#;
@@ -42,13 +42,14 @@ fn delays(flow: &FlowResult) -> Vec<f64> {
 
 #[test]
 fn fixed_path_gives_its_delay_to_its_stream() {
-    let [any, fixed] = ["any", "fixed"].map(|paths| run(&format!("stream_paths = \"{paths}\"\n{MEDIA}")));
+    let [any, fixed] =
+        ["any", "fixed"].map(|paths| run(&format!("stream_paths = \"{paths}\"\n{MEDIA_SETTINGS}")));
     let [any, fixed] = [&any.flows[0], &fixed.flows[0]];
     assert!(delays(any).iter().all(|&delay| delay > 0.08), "{:?}", delays(any));
     let own = delays(fixed);
     let (fast, slow) = (0.010..0.013, 0.080..0.085);
     assert!(fast.contains(&own[0]) && slow.contains(&own[1]) && fast.contains(&own[2]), "{own:?}");
-    // Nothing is out of order within a path.
+    // Within one path no data is out of order.
     assert_eq!(fixed.streams.iter().map(|stream| stream.reordering_buffer_bytes.max).max(), Some(0));
     let held: Vec<f64> = any.streams.iter().map(|stream| stream.reordering_buffer_bytes.mean).collect();
     let all = any.reordering_buffer_bytes.expect("simulated").mean;
@@ -59,7 +60,7 @@ fn fixed_path_gives_its_delay_to_its_stream() {
 
 #[test]
 fn copies_give_the_delay_of_the_fast_path() {
-    let result = run(&format!("scheduler = \"redundant\"\n{MEDIA}"));
+    let result = run(&format!("scheduler = \"redundant\"\n{MEDIA_SETTINGS}"));
     let flow = &result.flows[0];
     assert!(delays(flow).iter().all(|&delay| delay < 0.013), "{:?}", delays(flow));
     let copies: u64 = flow.paths.iter().map(|path| path.bytes_by_kind["copy"]).sum();
@@ -93,7 +94,7 @@ fn priorities_and_weights_order_the_delays_of_streams() {
     }
 }
 
-/// A receiver that reneges costs retransmissions and no data: every delivery is checked.
+/// Reneging costs retransmissions and no data: every delivery is checked.
 #[test]
 fn reneging_receiver_loses_nothing() {
     let keys = |share: f64| {

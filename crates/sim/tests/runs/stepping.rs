@@ -52,7 +52,7 @@ fn random_cases(each: u32) -> Vec<Scenario> {
     [cases::tcp().boxed(), cases::mptcp().boxed(), cases::sctp().boxed()].map(&mut draw).concat()
 }
 
-/// Much lookahead, and a change of every kind.
+/// A scenario with much lookahead, and with a change of every kind.
 fn much_lookahead() -> Scenario {
     let queue = Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(60) });
     determinism::ahead(&queue, &Loss::None(none::None))
@@ -70,7 +70,7 @@ fn pauses_and_samples_do_not_change_runs() {
 }
 
 #[test]
-fn digest_of_a_pause_does_not_change_the_run() {
+fn reading_the_digest_does_not_change_the_run() {
     let scenario = much_lookahead();
     let mut stepped = open(&scenario);
     let mut digests = Vec::new();
@@ -187,7 +187,7 @@ fn exported_scenario_repeats_orders() {
     let replayed = read(&exported, &[]);
     assert_eq!(&replayed, ordered.scenario());
     assert_eq!(Some(format!("{:016x}", ordered.digest())), run(&replayed).digest);
-    // The same changes by hand in the file; a new queue is completed in the same way.
+    // A file with the same changes as events; values that a change of the queue omits are completed in the same way.
     let by_hand = format!(
         r#"{TEXT}
 [[event]]

@@ -41,13 +41,13 @@ struct Case {
 
 /// A line of the page.
 struct Cell {
-    /// Its columns up to the values.
+    /// Columns of the row before the values.
     given: String,
     formula: f64,
     measured: f64,
     /// Relative standard error of the mean over the seeds; `None` without randomness.
     noise: Option<f64>,
-    /// Whether the formula's assumptions hold.
+    /// True if the formula's assumptions hold.
     valid: bool,
 }
 
@@ -104,7 +104,7 @@ fn cell(case: &Case, formula: f64, rate: fn(&FlowResult) -> f64, valid: bool) ->
     let per_second = |flow: &FlowResult| rate(flow) / 8.0 / SEGMENT_BYTES;
     let given = format!("{} %, {:.0} ms{}", percent(case.p), case.rtt * 1000.0, case.remark);
     if case.losses == Losses::Periodic {
-        // Slow start overshoots far, and every loss corrects only a part of that.
+        // Slow start overshoots far, and each loss corrects only a part of that.
         let cycle = 1.0 / case.p / formula;
         let measured = per_second(&saturated(case, 60.0 * cycle, 100.0 * cycle, 1));
         return Cell { given, formula, measured, noise: None, valid };

@@ -25,12 +25,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Minimum number of packets for tshark of each family and form.
-const PACKETS: usize = 100_000;
+const MIN_PACKETS: usize = 100_000;
 
 /// Fields that are read for every packet.
-const COMMON: [&str; 5] = ["_ws.malformed", "_ws.expert.group", "ip.checksum.status", "ip.src", "ip.dst"];
+const COMMON_FIELDS: [&str; 5] =
+    ["_ws.malformed", "_ws.expert.group", "ip.checksum.status", "ip.src", "ip.dst"];
 /// tshark's number for the group of messages about malformed packets.
-const MALFORMED: &str = "117440512";
+const MALFORMED_GROUP: &str = "117440512";
 const CHECKSUM_CORRECT: &str = "1";
 
 /// One packet's fields by name.
@@ -57,14 +58,14 @@ impl Line<'_> {
 /// Lets tshark read a capture, checks the properties of every packet, and passes each to `each`. Returns the
 /// number of packets.
 fn read(path: &Path, fields: &[&str], checksums: &[&str], mut each: impl FnMut(&Line<'_>)) -> usize {
-    let fields = [&COMMON, checksums, fields].concat();
+    let fields = [&COMMON_FIELDS, checksums, fields].concat();
     let lines = dissect(path, &fields);
     for (number, values) in lines.iter().enumerate() {
         let line = Line { fields: &fields, values };
         let at = || format!("packet {} of {}: {values:?}", number + 1, path.display());
         assert!(!line.has_field("_ws.malformed"), "malformed: {}", at());
         assert!(
-            line.get("_ws.expert.group").split(',').all(|group| group != MALFORMED),
+            line.get("_ws.expert.group").split(',').all(|group| group != MALFORMED_GROUP),
             "malformed: {}",
             at()
         );
@@ -76,7 +77,7 @@ fn read(path: &Path, fields: &[&str], checksums: &[&str], mut each: impl FnMut(&
     lines.len()
 }
 
-const TCP: [&str; 7] = [
+const TCP_FIELDS: [&str; 7] = [
     "tcp.flags.syn",
     "tcp.len",
     "tcp.options.mptcp.subtype",
@@ -100,7 +101,7 @@ fn sender_counts(run: &Run) -> ByPath {
     counts
 }
 
-/// Whether tshark reports a retransmission, by the definition above.
+/// True if tshark reports a retransmission, by the definition above.
 fn is_retransmission(line: &Line<'_>) -> bool {
     line.get("tcp.flags.syn") == "0"
         && (line.has_field("tcp.analysis.retransmission")
@@ -116,7 +117,7 @@ fn compare(scenarios: Vec<(&str, String)>) -> (usize, BTreeSet<u8>) {
         let run = run(name, &text);
         let mut again = ByPath::new();
         let mut sacks = 0;
-        let read = read(&run.at_sender, &TCP, &["tcp.checksum.status"], |line| {
+        let read = read(&run.at_sender, &TCP_FIELDS, &["tcp.checksum.status"], |line| {
             subtypes.extend(line.numbers("tcp.options.mptcp.subtype"));
             sacks += u32::from(line.has_field("tcp.options.sack.count"));
             if is_retransmission(line) {
@@ -151,7 +152,7 @@ fn tshark_reads_tcp_and_mptcp_connections() {
     // MP_CAPABLE, MP_JOIN, DSS, ADD_ADDR, REMOVE_ADDR, MP_PRIO, MP_TCPRST; MP_FAIL and MP_FASTCLOSE need more
     // than a network, see below.
     assert_eq!(subtypes, BTreeSet::from([0, 1, 2, 3, 4, 5, 8]));
-    assert!(tcp + mptcp >= PACKETS);
+    assert!(tcp + mptcp >= MIN_PACKETS);
 }
 
 #[test]
@@ -161,7 +162,7 @@ fn tshark_reads_unusual_connections() {
     }
     let subtypes = |path: &Path| {
         let mut seen = BTreeSet::new();
-        read(path, &TCP, &[], |line| seen.extend(line.numbers("tcp.options.mptcp.subtype")));
+        read(path, &TCP_FIELDS, &[], |line| seen.extend(line.numbers("tcp.options.mptcp.subtype")));
         seen
     };
 
@@ -193,12 +194,12 @@ fn tshark_reads_unusual_connections() {
     assert!(subtypes(&path).contains(&7), "MP_FASTCLOSE");
 }
 
-const SCTP: [&str; 3] = ["sctp.chunk_type", "sctp.nr_sack_nr_gap_block_start", "sctp.retransmission"];
+const SCTP_FIELDS: [&str; 3] = ["sctp.chunk_type", "sctp.nr_sack_nr_gap_block_start", "sctp.retransmission"];
 const DATA: u8 = 0;
 const SACK: u8 = 3;
 const NR_SACK: u8 = 16;
 
-/// Counts of tshark in a capture.
+/// Counts of tshark's findings in a capture.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     /// Chunks by type.
@@ -213,7 +214,7 @@ struct Seen {
 fn read_association(name: &str, text: &str, checksums: &[&str]) -> usize {
     let run = run(name, text);
     let mut seen = Seen::default();
-    let packets = read(&run.at_sender, &SCTP, checksums, |line| {
+    let packets = read(&run.at_sender, &SCTP_FIELDS, checksums, |line| {
         line.numbers("sctp.chunk_type").for_each(|kind| *seen.chunks.entry(kind).or_default() += 1);
         seen.gaps += u32::from(line.has_field("sctp.nr_sack_nr_gap_block_start"));
         seen.again += u64::from(line.has_field("sctp.retransmission"));
@@ -252,5 +253,5 @@ fn tshark_reads_sctp_plain_and_in_udp() {
         totals[1] += read_association(&format!("{name}-udp"), &in_udp, &checksums);
     }
     println!("{totals:?} packets of SCTP plain and in UDP, none malformed, no bad checksum");
-    assert!(totals.iter().all(|&total| total >= PACKETS), "{totals:?}");
+    assert!(totals.iter().all(|&total| total >= MIN_PACKETS), "{totals:?}");
 }

@@ -12,7 +12,7 @@ use anabranch_multipath::scheduler::{self, Decision, Offer, PathState, Scheduler
 /// If a name exists.
 pub fn register() -> Result<(), Refused> {
     congestion::register(GENTLE)?;
-    scheduler::register(ROOMIEST)?;
+    scheduler::register(MOST_FREE_WINDOW)?;
     Ok(())
 }
 
@@ -51,7 +51,7 @@ struct Roomiest;
 
 impl Scheduler for Roomiest {
     fn name(&self) -> &'static str {
-        ROOMIEST.name
+        MOST_FREE_WINDOW.name
     }
 
     fn select(&mut self, offer: &Offer, paths: &[PathState]) -> Decision {
@@ -61,7 +61,7 @@ impl Scheduler for Roomiest {
     }
 }
 
-const ROOMIEST: scheduler::Entry = scheduler::Entry {
+const MOST_FREE_WINDOW: scheduler::Entry = scheduler::Entry {
     name: "roomiest",
     summary: "the path with the most free window",
     source: "an example",

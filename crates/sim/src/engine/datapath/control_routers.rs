@@ -15,7 +15,7 @@ pub struct ControlRouters {
 }
 
 impl ControlRouters {
-    /// Those of a scenario; `None` without any.
+    /// Creates the routers of a scenario; `None` if none has network control.
     pub(super) fn of(scenario: &Scenario, network: &Network) -> Option<Box<Self>> {
         let routers = scenario.control_routers(network);
         (!routers.is_empty()).then(|| Box::new(Self { routers, onward: BTreeMap::new() }))

@@ -1,7 +1,7 @@
 //! Packets that a link duplicates.
 //!
-//! The other protocols recognise a second copy by its numbers. A datagram has none, so the network counts its copies:
-//! the datagram is lost if all of them are, and only the first that arrives counts as delivered.
+//! Most protocols recognise a second copy by its sequence number. A datagram of UDP has none, so the network counts
+//! its copies: the datagram is lost if all of them are dropped, and only the first arrival counts as delivered.
 
 use super::datagram::Copies;
 use super::{Datapath, EndId, PacketRef, Time};

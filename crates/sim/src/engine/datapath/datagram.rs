@@ -1,10 +1,10 @@
 //! Counts of datagrams' copies.
 
-/// The copies of a datagram, which the network still holds.
+/// State of the copies of one datagram while the network holds some.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copies {
     /// Copies that have neither arrived nor been dropped.
     pub outstanding: u32,
-    /// One of them has arrived.
+    /// True once one of the copies has arrived.
     pub is_delivered: bool,
 }

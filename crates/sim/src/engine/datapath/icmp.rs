@@ -1,4 +1,4 @@
-//! Errors of routers about packets that the next link cannot carry.
+//! ICMP errors of routers about packets that the next link cannot carry.
 
 use super::{Datapath, EndId, Interface, Packet, PacketRef, Time, UNREACHABLE, flow_of};
 use crate::engine::forwarding::ErrorRoute;
@@ -13,14 +13,14 @@ use anabranch_wire::{Body, Ecn};
 const MAX_ERRORS_PER_SECOND: u32 = 1_000;
 const MAX_ERROR_BURST: u32 = 50;
 
-/// The limit of one interface.
+/// Rate limit of the errors of one interface.
 pub(super) fn error_rate_limit() -> RateLimit {
     RateLimit::with_burst(MAX_ERRORS_PER_SECOND, MAX_ERROR_BURST)
 }
 
-/// Whether a packet can be too large for a link that sends errors: such a link has a smaller MTU than another
-/// link, or than a flow's own packets. Data packets fit the narrowest link of their path, but packets of
-/// another path and control packets may be larger.
+/// Returns true if a packet can be too large for a link that sends errors, because the link has a smaller MTU than
+/// another link, or than a flow's own packets. Data packets fit the narrowest link of their path; packets of another
+/// path and control packets may be larger.
 fn can_occur(scenario: &Scenario) -> bool {
     let models = || scenario.links.iter().flat_map(|link| [&link.forward, &link.reverse]);
     let own = scenario.flows.iter().filter_map(|flow| flow.mtu);
@@ -94,7 +94,7 @@ impl Datapath {
         self.offer(at, self.hops[start as usize], frame);
     }
 
-    /// The end of a flow that sent a packet: the one opposite to the end of its route.
+    /// The end of a flow that sent a packet, which is opposite to the end of the packet's route.
     pub(super) fn sender_of(&self, frame: PacketRef) -> Option<EndId> {
         self.sender_at(frame.next)
     }

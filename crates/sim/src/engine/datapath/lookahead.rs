@@ -1,14 +1,14 @@
-//! Conservative lookahead: processing ahead of time.
+//! Conservative lookahead: events are processed ahead of their time, where the result cannot change.
 //!
-//! Invariant: no event is processed for a time before which another event may still occur. The lower bound on
-//! the timestamps of a link's further deliveries follows from its transmitter, from the earliest further
-//! offer to it, and from its delay. No event is processed beyond the synchronisation point, the next time at
-//! which the state is sampled or the scenario has an event. So lookahead does not affect the result.
+//! Invariant: no event is processed for a time before which another event may still occur. The lower bound on the
+//! times of a link's further deliveries follows from its transmitter, from the earliest further offer to it, and from
+//! its delay. No event is processed beyond the synchronisation point, the next time at which the state is sampled or
+//! the scenario has an event.
 //!
-//! A direction forwards a frame as soon as its arrival is certain, to directions that have no other source.
-//! An endpoint of a flow without shared access links is processed up to the lower bound over its ingress
-//! links ([`safe_until`](Datapath::safe_until)). The benefit: in strict order of time, consecutive packets
-//! belong to different flows, whose state is no longer in the processor's caches.
+//! A direction forwards a frame as soon as its arrival is certain, to directions that have no other source. An
+//! endpoint of a flow without shared access links is processed up to the lower bound over its ingress links
+//! ([`safe_until`](Datapath::safe_until)). The benefit: in strict order of time, consecutive packets belong to
+//! different flows, whose state is no longer in the processor's caches.
 
 use super::{Datapath, Due, EndId, Interface, PacketRef, Role, Time};
 
@@ -26,8 +26,8 @@ impl Datapath {
         self.sync_point = sync_point;
     }
 
-    /// The time until which an end of a flow can be processed independently: all earlier arrivals are on its
-    /// ingress links now.
+    /// Time until which an end of a flow can be processed independently, because all earlier arrivals are already on
+    /// its ingress links.
     pub fn safe_until(&mut self, end: EndId, now: Time) -> Time {
         let ingress = self.graph.ingress(end);
         let mut until = if self.in_order || ingress.is_empty() { now.just_after() } else { self.sync_point };

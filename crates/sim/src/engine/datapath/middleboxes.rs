@@ -31,9 +31,9 @@ struct Placed {
     node: usize,
     tally: MiddleboxCounts,
     drops: Digest,
-    /// The time of its scheduled event.
+    /// Time of its scheduled event.
     due: Option<Time>,
-    /// Routes from here to ends of flows, for packets with a changed destination.
+    /// Routes from this node to ends of flows, for packets with a changed destination.
     back: BTreeMap<(InterfaceAddress, EndId, FlowHash), u32>,
 }
 
@@ -70,14 +70,14 @@ impl Middleboxes {
         self.all.iter().find_map(|placed| placed.middlebox.inner_address(protocol::TCP, end))
     }
 
-    /// Adds the drops.
+    /// Adds the dropped packets to the digest.
     pub(super) fn digest(&self, digest: &mut Digest) {
         for placed in &self.all {
             digest.word(placed.drops.value());
         }
     }
 
-    /// Whether a link direction leads to a middlebox.
+    /// True if a link direction leads to a middlebox.
     #[inline]
     pub(super) fn is_at(&self, direction: u32) -> bool {
         self.places.at(Interface(direction)).is_some()
@@ -126,7 +126,7 @@ impl Datapath {
         let Some(middleboxes) = &mut self.middleboxes else { return };
         let placed = &mut middleboxes.all[index];
         if placed.due != Some(now) {
-            // Its next event has become earlier since this one was scheduled.
+            // The middlebox has requested an earlier event since this one was scheduled.
             return;
         }
         placed.due = None;

@@ -36,7 +36,7 @@ use anabranch_netem::{Change, DropCause, Dropped, FlowHash, Frame, Interface, In
 use anabranch_wire::{Body, CheckError, Packet, Payload};
 use std::collections::BTreeMap;
 
-/// Marks that no route connects the two addresses.
+/// Marks two addresses that no route connects.
 const UNREACHABLE: u32 = u32::MAX;
 
 /// Time of a link direction's next event, as one word whose order is that of time.
@@ -62,7 +62,7 @@ pub enum Outcome {
     Arrived(EndId, PacketRef),
     /// An end of a flow is due: it requested a wake-up, or packets wait on its ingress links.
     Woken(EndId),
-    /// Nothing that concerns a host.
+    /// No host is concerned.
     Nothing,
 }
 
@@ -72,11 +72,10 @@ struct LinkState {
     due: Due,
     role: Role,
     link: LookaheadLink,
-    /// Digest of all frames dropped at this link. Each link has its own, since the time at which a lazy link
-    /// detects a drop depends on when it is called; at the end of a run [`Datapath::catch_up`] brings all links
-    /// up to date.
+    /// Digest of all frames dropped at this link. Each link has a separate one, because a lazy link detects a drop
+    /// only when it is called. At the end of a run [`Datapath::catch_up`] brings all links up to date.
     drops: Digest,
-    /// Rate limit of the errors about packets that are too large for it; `None` if it sends none.
+    /// Rate limit of the ICMP errors about packets that are too large for this direction; `None` if it sends none.
     answers: Option<Box<RateLimit>>,
 }
 
@@ -129,16 +128,16 @@ pub struct Datapath {
 pub enum Failure {
     /// A packet and its encoding differ.
     Wire {
-        /// When it was sent.
+        /// Time at which the packet was sent.
         at: Time,
         /// The end of the flow that sent the packet.
         from: EndId,
         /// The difference.
         error: CheckError,
     },
-    /// The host, which uses the contents only, would assign the packet to another connection.
+    /// A host searches the connection of a packet by the packet's contents, and found another one than the engine.
     OtherConnection {
-        /// When it arrived.
+        /// Time at which the packet arrived.
         at: Time,
         /// The end of the flow at which it arrived.
         to: EndId,
@@ -203,7 +202,8 @@ impl Datapath {
             processes,
             ends: 2 * scenario.connections().len() as u32,
         };
-        // Nodes change packets, their timing and their routes. The graph has one route of errors for each direction.
+        // With middleboxes, network control or a choice of routes, nodes change packets, their timing and their
+        // routes, which the graph does not contain. So the events are processed in order of time.
         if processes || (routes_by_flow && !errors.is_empty()) {
             datapath.keep_order();
         }
@@ -265,8 +265,8 @@ impl Datapath {
         self.slab.high_water()
     }
 
-    /// Brings every link up to date, and counts its drops. Without it, drops that a link detects late are missing in the
-    /// digest.
+    /// Brings every link up to date and counts its drops. The digest is complete only after that, since links detect
+    /// some drops late.
     pub fn catch_up(&mut self, now: Time) {
         for direction in 0..self.links.len() {
             let link = &mut self.links[direction].link;
@@ -277,7 +277,7 @@ impl Datapath {
         }
     }
 
-    /// Adds the drops, link by link.
+    /// Adds the drops of all links to the digest, link by link.
     pub fn digest_drops(&self, digest: &mut Digest) {
         for state in &self.links {
             digest.word(state.drops.value());
@@ -287,7 +287,7 @@ impl Datapath {
         }
     }
 
-    /// When the next event is due.
+    /// Time of the next event.
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
         self.queue.peek().map(|(time, _)| time)
@@ -307,7 +307,7 @@ impl Datapath {
         }
         let state = &mut self.links[component as usize];
         if state.due != Due::at(now) {
-            // The link's next event has become earlier or later since this one was scheduled.
+            // The time of the link's next event has changed since this event was scheduled.
             self.queue.pop();
             return Outcome::Nothing;
         }
@@ -328,7 +328,7 @@ impl Datapath {
         }
     }
 
-    /// Processes the next event, a possible arrival at the end of a direction.
+    /// Processes the next event of a direction, usually the arrival of a packet at its end.
     #[inline]
     fn arrive(&mut self, now: Time, direction: u32) -> Outcome {
         let state = &mut self.links[direction as usize];
@@ -352,7 +352,7 @@ impl Datapath {
     /// The packet of a frame that arrived.
     #[inline]
     pub fn packet(&mut self, frame: PacketRef) -> &Packet {
-        // A queue may have marked it.
+        // A queue may have set the ECN mark in the frame.
         self.slab.mark(frame.id, frame.ecn())
     }
 
@@ -412,7 +412,7 @@ impl Datapath {
         let state = &mut self.links[direction.index()];
         state.link.change(now, change);
         if state.role == Role::Feeds && !state.link.keeps_order() {
-            // From now on, a later packet may take the place of an earlier one, which must not be forwarded ahead.
+            // From now on packets may change places, so packets must not be forwarded ahead.
             state.role = Role::Plain;
             self.graph.detach(direction.0);
         }
@@ -424,14 +424,14 @@ impl Datapath {
     fn hash_flows(&mut self, now: Time) {
         self.needs_flow_hash = true;
         for state in &mut self.links {
-            // Frames that were taken ahead leave the queue.
+            // Frames that were taken ahead must leave the queue first.
             state.link.advance(now);
             state.link.visit(|frame| frame.flow = flow_of(self.slab.get(frame.id)));
         }
     }
 
-    /// Calls `visit` for every packet on a link's direction at `now`, with its time of arrival if it has left the queue,
-    /// its length, and the end of a flow that sent it. Those that wait follow in the order of the queue.
+    /// Calls `visit` for every packet on a link's direction at `now`: with its time of arrival if it has left the
+    /// queue, its length, and the end of a flow that sent it. Waiting packets follow in the order of the queue.
     pub fn visit_packets(
         &mut self,
         now: Time,
@@ -458,7 +458,7 @@ impl Datapath {
         self.forward_on(now, frame)
     }
 
-    /// Forwards a frame by its route, as it is.
+    /// Forwards a frame unchanged to the next hop of its route.
     #[inline]
     fn forward_on(&mut self, now: Time, frame: PacketRef) -> Outcome {
         let hop = self.hops[frame.next as usize];
@@ -479,8 +479,8 @@ impl Datapath {
         self.forward_on(now, frame)
     }
 
-    /// Offers a frame to a link. One function for all steps of a hop: saving registers for separate functions
-    /// would cost as much as the steps.
+    /// Offers a frame to a link. All steps of a hop are in one function, because saving registers for separate
+    /// functions would cost as much as the steps.
     #[inline(never)]
     fn offer(&mut self, now: Time, direction: u32, frame: PacketRef) {
         if self.capture.is_some() {
@@ -550,7 +550,7 @@ impl Datapath {
         }
     }
 
-    /// Records a lost packet; only datagrams, since other protocols retransmit.
+    /// Records a dropped datagram. Other protocols retransmit, so their losses are not recorded.
     #[cold]
     fn record_lost(&mut self, sender: EndId, packet: &Packet) {
         if let Body::Udp(datagram) = &packet.body

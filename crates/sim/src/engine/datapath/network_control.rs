@@ -19,12 +19,12 @@ fn request_in(packet: &mut Packet) -> Option<&mut NetworkControl> {
 }
 
 impl Datapath {
-    /// Whether routers choose the ways of paths.
+    /// Returns true if some routers choose the ways of paths.
     pub const fn has_network_control(&self) -> bool {
         self.routers.is_some()
     }
 
-    /// The route of an SCTP path between two ends, in place of the one that the hash of its flow gives.
+    /// Finds the route of an SCTP path between two ends under network control, in place of the route by flow hash.
     pub fn follow_choices(
         &mut self,
         now: Time,
@@ -47,8 +47,8 @@ impl Datapath {
         route
     }
 
-    /// Passes a frame to the router at which it has arrived, if that has network control. Returns the frame with the next hop
-    /// that the router chose; `None` if the packet's bytes are invalid.
+    /// Passes a frame to the router at which it has arrived, if the router has network control. Returns the frame
+    /// with the next hop that the router chose; `None` if the packet's bytes are invalid.
     pub(super) fn pass_to_router(
         &mut self,
         now: Time,

@@ -5,19 +5,19 @@ use anabranch_wire::Packet;
 use core::net::IpAddr;
 
 impl Datapath {
-    /// Both ends of a link get new addresses.
+    /// Gives both ends of a link new addresses.
     pub fn renumber(&mut self, link: usize) {
         let links = self.links.len() / 2;
         let generations = self.generations.get_or_insert_with(|| vec![0; links].into());
         generations[link] = generations[link].saturating_add(1);
     }
 
-    /// Number of new addresses of a link until now.
+    /// Number of times that a link got new addresses.
     pub fn generation(&self, link: usize) -> u8 {
         self.generations.as_ref().map_or(0, |generations| generations[link])
     }
 
-    /// Whether both addresses of a packet are in use.
+    /// True if both addresses of a packet are in use.
     pub(super) fn has_present_addresses(&self, packet: &Packet) -> bool {
         self.generations.is_none() || self.is_present(packet.source) && self.is_present(packet.destination)
     }
@@ -27,7 +27,7 @@ impl Datapath {
             .is_none_or(|(interface, generation)| generation == self.generation(interface.link()))
     }
 
-    /// Drops a frame that has arrived for an address which its host has no more. Returns whether it did.
+    /// Drops a frame that has arrived for an address that its host has lost. Returns whether it was dropped.
     #[inline]
     pub fn drops_misaddressed(&mut self, sender: EndId, frame: PacketRef) -> bool {
         self.generations.is_some() && self.drop_if_misaddressed(sender, frame)

@@ -19,7 +19,7 @@ impl Routes {
     #[inline]
     pub(super) fn find(&mut self, packet: &Packet, by_flow: bool) -> Option<u32> {
         let key = key(packet, by_flow)?;
-        // The route is nearly always that of the previous packet.
+        // Most packets use the same route as the previous one.
         if let Some(&(known, start)) = self.known.get(self.last)
             && known == key
         {
@@ -43,8 +43,9 @@ fn key(packet: &Packet, by_flow: bool) -> Option<Key> {
     Some((addresses(packet)?, hash))
 }
 
-/// The addresses of a packet in one word. IPv4 addresses are used directly; for IPv6 the numbers of the interfaces with
-/// the generations of their addresses, distinguished by their highest bit from IPv4 addresses below 128.0.0.0.
+/// The addresses of a packet in one word. IPv4 addresses are used directly. For IPv6 it contains the numbers of the
+/// interfaces and the generations of their addresses; the highest bit distinguishes it from IPv4 addresses below
+/// 128.0.0.0.
 #[inline]
 fn addresses(packet: &Packet) -> Option<u64> {
     let bits = |address| match address {

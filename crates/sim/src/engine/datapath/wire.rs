@@ -18,19 +18,19 @@ impl Datapath {
         }
     }
 
-    /// Whether every packet is checked.
+    /// True if every packet is checked.
     pub const fn is_checking(&self) -> bool {
         self.encoding.is_some()
     }
 
-    /// Whether links carry packets as bytes.
+    /// True if links carry packets as bytes.
     pub const fn carries_bytes(&self) -> bool {
         matches!(self.encoding, Some(Encoding::Carried(_)))
     }
 
-    /// Checks an arrival: an end of a flow assigns a packet to a connection, and its host has `found` one
-    /// from the packet's contents. The host may find none: after a path has ended, the connection itself
-    /// handles late packets.
+    /// Checks an arrival: the connection that the engine assigns to the packet must be the one that the host `found`
+    /// from the packet's contents. The host may find none: after a path has ended, the connection itself handles late
+    /// packets.
     pub fn check_connection<C: PartialEq>(&mut self, at: Time, to: EndId, (own, found): (C, Option<C>)) {
         if found.is_some_and(|found| found != own) && self.failure.is_none() {
             self.failure = Some(Failure::OtherConnection { at, to });

@@ -74,7 +74,7 @@ fn filter_interfaces(capture: &[u8], interfaces: &[u32]) -> Vec<u8> {
     blocks(capture).filter(keep).collect::<Vec<_>>().concat()
 }
 
-/// Whether tshark is missing; if so, the test is recorded as skipped.
+/// True if tshark is missing; if so, the test is recorded as skipped.
 pub fn tshark_is_missing() -> bool {
     let missing = Command::new("tshark").arg("--version").output().is_err();
     if missing {

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
-const DELAY: Duration = Duration::from_millis(10);
+const ONE_WAY_DELAY: Duration = Duration::from_millis(10);
 
 /// Treatment of a packet in the network.
 pub type Middlebox = fn(&mut Packet);
@@ -97,7 +97,7 @@ impl Hosts {
                 if let Some(middlebox) = self.middlebox {
                     middlebox(&mut packet);
                 }
-                self.on_the_way.push_back((self.now + DELAY, 1 - end, packet));
+                self.on_the_way.push_back((self.now + ONE_WAY_DELAY, 1 - end, packet));
             }
             while self.ends[end].read(self.now, u64::MAX).is_some() {}
         }
@@ -137,7 +137,7 @@ impl Hosts {
         self.exchange_packets();
     }
 
-    /// Whether both sides fell back to plain TCP.
+    /// True if both sides fell back to plain TCP.
     pub fn fell_back(&self) -> bool {
         self.ends.iter().all(|end| end.report().fallback)
     }

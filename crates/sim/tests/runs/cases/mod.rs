@@ -29,13 +29,13 @@ pub const FAULTS_END: Duration = Duration::from_secs(30);
 /// Simulated time in which every flow must finish. It allows for maximum retransmission timeouts after the
 /// faults, also on paths that fail repeatedly, and for the slowest transfer, a hundred thousand messages of a
 /// byte.
-const DURATION: Duration = Duration::from_secs(1000);
+const RUN_DURATION: Duration = Duration::from_secs(1000);
 
 /// A scenario with faults.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub scenario: Scenario,
-    /// Bytes that each flow sends.
+    /// Bytes that each flow transfers.
     pub size: u64,
 }
 
@@ -66,8 +66,7 @@ pub fn incomplete_message_bytes(flow: &Flow) -> u64 {
 /// The largest message, bytes: two packets.
 const MAX_MESSAGE_BYTES: u64 = 2900;
 
-/// The protocol without settings that its control does not support: windows that follow a model count no
-/// packets.
+/// Removes settings that the protocol's control does not support: windows that follow a model count no packets.
 fn without_unsupported(mut protocol: Protocol) -> Protocol {
     if protocol.congestion().is_some_and(|choice| choice.entry.signal == Signal::Model)
         && protocol.get("whole_packets").is_some()
@@ -114,7 +113,8 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
             }
         });
         let flows = flows.collect();
-        let scenario = Scenario { duration: DURATION, seed, events, ..presets::scenario(1, links, flows) };
+        let scenario =
+            Scenario { duration: RUN_DURATION, seed, events, ..presets::scenario(1, links, flows) };
         Case { scenario, size }
     })
 }
@@ -312,7 +312,7 @@ fn settings(kind: Protocols) -> impl Strategy<Value = Protocol> {
     })
 }
 
-/// The key and one of its values.
+/// A strategy for one value of a key; `None` if the default is used.
 fn varied(key: &'static Key) -> Option<BoxedStrategy<(&'static str, Value)>> {
     let values = match (NARROWED.iter().find(|(name, _)| *name == key.name), key.takes) {
         (Some((_, [])), _) => return None,
