@@ -7,18 +7,18 @@ pub trait Frame {
     /// Length of the IP packet, bytes.
     fn wire_len(&self) -> u32;
 
-    /// Whether routers may split it into IP fragments. A link carries such a frame unsplit, at any length, because
-    /// its fragments would be consecutive.
+    /// True if routers may split the frame into IP fragments. A link carries such a frame whole, at any length,
+    /// because its fragments would be consecutive.
     fn may_fragment(&self) -> bool {
         false
     }
 
-    /// Whether the frame carries data of an application. Only loss models that count such packets use this.
+    /// True if the frame carries data of an application. Only loss models that count such packets use this.
     fn has_data(&self) -> bool {
         true
     }
 
-    /// Whether its ECN field is ECT(0), ECT(1) or CE (RFC 3168 §5).
+    /// True if its ECN field is ECT(0), ECT(1) or CE (RFC 3168 §5).
     fn ecn_capable(&self) -> bool;
 
     /// Sets its ECN field to CE, "congestion experienced".
@@ -43,7 +43,7 @@ pub enum DropCause {
     Down,
     /// Larger than the link's MTU.
     Mtu,
-    /// Beyond the lower limit of a queue that was changed.
+    /// Dropped because the queue got a lower limit.
     Changed,
 }
 

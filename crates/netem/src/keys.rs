@@ -83,7 +83,7 @@ pub enum Takes {
         /// Name of the second column.
         column: &'static str,
     },
-    /// Any of these types, which differ in their notation.
+    /// One of several types, which differ in their notation.
     Either(&'static [Takes]),
 }
 
@@ -149,7 +149,7 @@ macro_rules! getter {
         pub fn $name(&self, key: &str) -> $type {
             match self.get(key) {
                 Value::$variant(value) => value,
-                other => panic!("{key} was declared with another type than {other:?}"),
+                other => panic!("the kind declares {key} with another type than {other:?}"),
             }
         }
     };
@@ -169,7 +169,7 @@ impl Values<'_> {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Value {
         let found = self.0.iter().find(|(name, _)| *name == key);
-        found.unwrap_or_else(|| panic!("{key} was not declared")).1.clone()
+        found.unwrap_or_else(|| panic!("the kind does not declare the key {key}")).1.clone()
     }
 }
 

@@ -19,7 +19,7 @@ impl QueueLimit {
         }
     }
 
-    /// Whether this number of packets and bytes exceeds the limit.
+    /// True if this number of packets and bytes exceeds the limit.
     #[inline]
     pub const fn exceeded_by(self, packets: u64, bytes: u64) -> bool {
         match self {

@@ -29,10 +29,10 @@ pub struct LinkModel {
     pub reorder: Option<Reorder>,
     /// Probability that a packet enters the queue twice.
     pub duplicate: f64,
-    /// The router before the link answers packets larger than `mtu` with ICMP; otherwise they are dropped
+    /// True if the router before the link answers packets larger than `mtu` with ICMP; otherwise they are dropped
     /// silently.
     pub icmp: bool,
-    /// The link is up at the start.
+    /// True if the link is up at the start.
     pub up: bool,
 }
 
@@ -98,12 +98,12 @@ pub enum RateTrace {
 pub enum LinkDelay {
     /// Constant.
     Constant(Duration),
-    /// A recording of delays in nanoseconds, which repeats. The delay of a packet is that at the time at which its
-    /// last bit leaves.
+    /// A recording of delays in nanoseconds, which repeats. A packet gets the delay of the time at which its last bit
+    /// leaves.
     Trace {
         /// Delays over time.
         series: Series,
-        /// Whether the delay follows straight lines between the points instead of steps.
+        /// True if the delay follows straight lines between the points instead of steps.
         linear: bool,
     },
 }
@@ -129,7 +129,7 @@ impl LinkDelay {
         match self {
             Self::Constant(delay) => *delay,
             Self::Trace { series, linear } => {
-                // The last value is the end of a line, but does not begin a step.
+                // The last value ends the last line, but begins no step.
                 let end = series.points().last().filter(|_| *linear).map(|&(_, value)| value);
                 Duration::from_nanos(series.steps().chain(end).fold(f64::INFINITY, f64::min) as u64)
             }

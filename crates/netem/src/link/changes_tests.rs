@@ -113,7 +113,7 @@ fn new_queue_kind_keeps_the_order() {
 fn fair_queue_serves_flows_in_turn() {
     let mut link = loaded(6);
     link.change(us(500), &Change::Queue(fair(10)));
-    // Frames 1, 3 and 5 are of one flow, 2, 4 and 6 of the other, and 1514 bytes are one frame and a bit.
+    // Frames 1, 3 and 5 belong to one flow, 2, 4 and 6 to the other. A turn of 1514 bytes carries one frame.
     let order: Vec<_> = drain(&mut link).into_iter().map(|(_, id)| id).collect();
     assert_eq!(order, [0, 1, 3, 2, 4, 5, 6]);
 }

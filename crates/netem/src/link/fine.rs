@@ -9,33 +9,33 @@ use anabranch_base::units::Rate;
 pub(super) struct Fine(u64);
 
 /// Bits of the fraction of a nanosecond.
-const BITS: u32 = 16;
+const FRACTION_BITS: u32 = 16;
 /// A nanosecond in units of this type.
-const UNIT: u64 = 1 << BITS;
+const NANOSECOND: u64 = 1 << FRACTION_BITS;
 
 impl Fine {
     pub const ZERO: Self = Self(0);
 
     /// The duration of a transmission that never ends; adding a nanosecond does not overflow.
-    const FOREVER: u64 = u64::MAX >> 1;
+    const ENDLESS: u64 = u64::MAX >> 1;
 
     /// The transmission time of `bytes`, rounded; at most two days.
     pub fn to_send(rate: Rate, bytes: u32) -> Self {
         let bits_per_second = u128::from(rate.bits_per_second());
         if bits_per_second == 0 {
-            return Self(Self::FOREVER);
+            return Self(Self::ENDLESS);
         }
-        let exact = u128::from(bytes) * 8_000_000_000 * u128::from(UNIT);
+        let exact = u128::from(bytes) * 8_000_000_000 * u128::from(NANOSECOND);
         let units = (exact + bits_per_second / 2) / bits_per_second;
-        Self(u64::try_from(units).unwrap_or(Self::FOREVER).min(Self::FOREVER))
+        Self(u64::try_from(units).unwrap_or(Self::ENDLESS).min(Self::ENDLESS))
     }
 
-    /// This duration after a time that lies `early` before `at`: the next whole nanosecond, and its distance
-    /// to the exact time.
+    /// End of this duration, which begins `early` units before `at`: the next whole nanosecond, and its distance to
+    /// the exact time.
     #[inline]
     pub fn after(self, at: Time, early: u16) -> (Time, u16) {
         let early = u64::from(early);
-        let nanos = (self.0 + (UNIT - 1) - early) >> BITS;
+        let nanos = (self.0 + (NANOSECOND - 1) - early) >> FRACTION_BITS;
         // `at` is a whole number of nanoseconds and does not change the fraction.
         (at + Duration::from_nanos(nanos), early.wrapping_sub(self.0) as u16)
     }

@@ -20,7 +20,8 @@ pub struct Impairments {
     jitter_rng: Rng,
     reorder: Option<Reorder>,
     reorder_rng: Rng,
-    /// The reordering was changed: frames that are held back may be in flight, although none are held back now.
+    /// True after a change of the reordering: frames that were held back before may be in flight, although none are
+    /// held back now.
     is_reorder_changed: bool,
     /// With jitter: arrival times of the frames that were held back, in order. No other frame arrives at these
     /// times.
@@ -47,7 +48,7 @@ impl Impairments {
         }
     }
 
-    /// Whether frames are delayed: jitter can be set to zero.
+    /// Returns true if frames are delayed. A jitter of zero delays none.
     pub const fn is_active(&self) -> bool {
         self.jitter.as_nanos() > 0 || self.reorder.is_some() || self.is_reorder_changed
     }
@@ -93,7 +94,8 @@ impl Impairments {
         }
     }
 
-    /// The later arrival time of the next frame, if the frame is held back; `arrival` is its regular arrival time.
+    /// Arrival time of the next frame if it is held back; `arrival` is its regular arrival time. `None` for a frame
+    /// that is not held back.
     pub(super) fn hold<F>(&mut self, arrival: Time, flight: &VecDeque<(Time, F)>) -> Option<Time> {
         let reorder = self.reorder?;
         if !self.reorder_rng.chance(reorder.rate) {
@@ -111,8 +113,8 @@ impl Impairments {
         Some(held)
     }
 
-    /// Adds a frame behind all frames that are not held back, and adds an arrival time, `earliest` or later, to
-    /// the sorted times of these frames. Returns the frame's place in the flight.
+    /// Puts a frame behind all frames that are not held back. Adds an arrival time, `earliest` or later, to the
+    /// sorted times of these frames. Returns the frame's place in the flight.
     pub(super) fn send<F>(&mut self, earliest: Time, frame: F, flight: &mut VecDeque<(Time, F)>) -> usize {
         if self.jitter == Duration::ZERO {
             let place = flight.partition_point(|&(other, _)| other <= earliest);
@@ -123,7 +125,7 @@ impl Impairments {
         while self.is_held(moment) {
             moment = moment.just_after();
         }
-        // From the last frame backwards, each frame passes its time to the next one and takes the earlier time.
+        // Starting at the last frame, each frame passes its time to the one behind it and takes the earlier time.
         let (mut latest, mut behind) = (moment, None);
         for at in (0..flight.len()).rev() {
             let own = flight[at].0;

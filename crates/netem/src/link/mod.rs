@@ -73,7 +73,7 @@ impl Service {
         }
     }
 
-    /// Stops the transmission of the present packet.
+    /// Stops the transmission of the current packet.
     fn stop(&mut self, now: Time) {
         match self {
             Self::Constant(_) => {}
@@ -98,7 +98,7 @@ impl Service {
 /// links most frames are of that kind, and most links are not in the cache when their next frame arrives.
 #[derive(Clone, Debug)]
 pub struct Link<F> {
-    /// The transmitter is free from this time on. [`Time::MAX`] while the rate is zero.
+    /// Time from which the transmitter is free. [`Time::MAX`] while the rate is zero.
     busy_until: Time,
     /// The latest arrival of frames that keep the order.
     last_arrival: Time,
@@ -118,7 +118,7 @@ pub struct Link<F> {
     waiting: u32,
     overhead: u16,
     mtu: u16,
-    /// The transmitter is free this fraction of a nanosecond before `busy_until`, in units of [`Fine`].
+    /// Fraction of a nanosecond by which the transmitter is free before `busy_until`, in units of [`Fine`].
     early: u16,
     /// A set of the flags [`FAST_PATH`], [`DETERMINISTIC`], [`HAS_DROPPED`] and [`DUPLICATES`].
     state: u8,
@@ -127,18 +127,18 @@ pub struct Link<F> {
 const _: () =
     assert!(size_of::<Link<u128>>() <= 112, "a link leaves no room in two cache lines for its driver");
 
-/// Flag: the arrival of a frame that finds the link idle is known. The link is up and has a constant rate, a constant
-/// delay, no loss, no reordering, and a queue that may be bypassed.
+/// Flag: the arrival time of a frame that finds the link idle is known in advance. The link is up and has a constant
+/// rate, a constant delay, no loss, no reordering, and a queue that may be bypassed.
 const FAST_PATH: u8 = 1;
-/// Flag: the arrival of queued frames is known. The link is up and has a constant rate, a constant delay, no loss and no
-/// reordering.
+/// Flag: the arrival times of queued frames are known in advance. The link is up and has a constant rate, a constant
+/// delay, no loss and no reordering.
 const DETERMINISTIC: u8 = 2;
 /// Flag: [`take_dropped`](Link::take_dropped) has frames to return.
 const HAS_DROPPED: u8 = 4;
 /// Flag: some frames enter the queue twice.
 const DUPLICATES: u8 = 8;
 
-/// State of a link that only some frames need.
+/// State of a link that only some frames need, outside the first cache lines.
 #[derive(Clone, Debug)]
 struct Rest<F> {
     up: bool,
@@ -153,8 +153,9 @@ struct Rest<F> {
     loss: Loss,
     loss_rng: Rng,
     impairments: Option<Impairments>,
-    /// The last frame with loss or impairments: the time at which it leaves the transmitter, and its place in `flight`,
-    /// counted from the end; `None` if it was lost. A frame that leaves at another time is the last one in `flight`.
+    /// The last frame with loss or impairments: the time at which it leaves the transmitter, and its place in
+    /// `flight`, counted from the end; `None` if it was lost. A frame that leaves at another time is the last one in
+    /// `flight`.
     last_launched: (Time, Option<usize>),
     /// Probability that a frame enters the queue twice.
     duplicate: f64,
@@ -218,7 +219,7 @@ impl<F: Frame> Link<F> {
         self.offer_beyond(now, frame, &mut 0);
     }
 
-    /// Whether the next frame enters the queue twice: then the caller offers a copy directly after it.
+    /// Returns true if the next frame enters the queue twice. Then the caller offers a copy directly after it.
     #[inline]
     pub fn duplicates_next(&mut self) -> bool {
         self.state & DUPLICATES != 0 && self.rest.duplicate_rng.chance(self.rest.duplicate)
@@ -228,7 +229,7 @@ impl<F: Frame> Link<F> {
     #[inline]
     pub fn next_event(&self) -> Option<Time> {
         let first = self.first_arrival();
-        // A frame in the queue can arrive first if frames overtake each other, or if the one before is lost.
+        // A frame in the queue can arrive first if frames overtake each other, or if the frame before it is lost.
         if self.waiting == 0 || self.busy_until == Time::MAX || (first.is_some() && self.is_deterministic()) {
             return first;
         }
@@ -293,7 +294,7 @@ impl<F: Frame> Link<F> {
             }
             Change::Jitter(jitter) => self.set_jitter(*jitter),
             Change::Loss(loss) => {
-                // Each change has a separate random stream, so that equal models do not draw the same numbers again.
+                // Each change gets a separate random stream, so that equal models do not repeat the same draws.
                 self.rest.loss_rng = self.rest.loss_rng.fork("change");
                 self.rest.loss = Loss::new(loss, self.rest.loss_rng.clone());
             }
@@ -342,12 +343,12 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// Whether the link is up.
+    /// True if the link is up.
     pub const fn is_up(&self) -> bool {
         self.rest.up
     }
 
-    /// Whether its queue uses the [`flow`](Frame::flow) of frames.
+    /// True if its queue uses the [`flow`](Frame::flow) of frames.
     pub fn needs_flow_hash(&self) -> bool {
         self.rest.queue.needs_flow_hash()
     }
@@ -414,7 +415,7 @@ impl<F: Frame> Link<F> {
         self.note_drops();
     }
 
-    /// Transmits the next frame of the queue. A frame that was taken ahead of time (`beyond`) is not
+    /// Transmits the next frame of the queue. A frame that was taken ahead of time (counted by `beyond`) is not
     /// propagated again.
     fn transmit_next(&mut self, at: Time, beyond: &mut u32) {
         let Rest { queue, occupancy, drops, .. } = self.rest.as_mut();
@@ -462,7 +463,7 @@ impl<F: Frame> Link<F> {
             // A frame does not overtake others after the delay was reduced.
             self.last_arrival = self.last_arrival.max(arrival);
             if self.flight.is_empty() {
-                // Start at the first slot of the buffer again, which is still in the caches.
+                // An empty buffer restarts at its first slot, which is still in the caches.
                 self.flight.clear();
             }
             self.flight.push_back((self.last_arrival, frame));
@@ -638,13 +639,13 @@ impl<F: Frame> Link<F> {
         self.busy_until
     }
 
-    /// The time at which the last bit of an IP packet of `len` bytes leaves, if the first leaves that
-    /// fraction of a nanosecond before `at`. The result has the same form, so that consecutive packets
-    /// accumulate no rounding errors.
+    /// Departure time of the last bit of an IP packet of `len` bytes, if its transmission begins the fraction `early`
+    /// of a nanosecond before `at`. The result has the same form, so that consecutive packets accumulate no rounding
+    /// errors.
     #[inline]
     pub fn transmitted(&mut self, (at, early): (Time, u16), len: u32) -> (Time, u16) {
         let framed = len + u32::from(self.overhead);
-        // With a trace, `memo_len` is never set.
+        // With a trace, `memo_len` stays 0.
         if self.memo_len == framed {
             self.memo_time.after(at, early)
         } else {
@@ -671,7 +672,7 @@ impl<F: Frame> Link<F> {
         self.last_arrival
     }
 
-    /// Whether frames arrive in the order in which they leave the queue.
+    /// True if frames arrive in the order in which they leave the queue.
     pub fn keeps_order(&self) -> bool {
         !self.rest.impairments.as_ref().is_some_and(Impairments::is_active)
     }

@@ -6,7 +6,7 @@ use anabranch_base::time::{Duration, Time};
 use std::sync::Arc;
 
 /// Bytes that one opportunity can carry.
-pub const BYTES: u64 = 1500;
+pub const OPPORTUNITY_BYTES: u64 = 1500;
 
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
@@ -32,7 +32,7 @@ pub struct Opportunities {
     last: Last,
 }
 
-/// The last packet, which may not have left completely.
+/// The last packet, of which a part may not have left yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     /// The packet's first opportunity, and the bytes of this opportunity that the packet used.
@@ -41,8 +41,8 @@ struct Last {
 }
 
 impl Opportunities {
-    /// A trace of ascending milliseconds, the last of which is its period; the run begins `offset` into it,
-    /// or into a later round.
+    /// A trace of ascending times in milliseconds; the last of them is the period after which the trace repeats. The
+    /// run begins at the time `offset` of the repeated trace.
     ///
     /// # Panics
     ///
@@ -56,7 +56,7 @@ impl Opportunities {
             offset: Duration::from_nanos(offset.as_nanos() % (period * NANOS_PER_MILLI)),
             first: 0,
             current: 0,
-            left: BYTES,
+            left: OPPORTUNITY_BYTES,
             used: 0,
             last: Last::default(),
         };
@@ -69,7 +69,7 @@ impl Opportunities {
     pub fn send(&mut self, at: Time, len: u32) -> Time {
         if self.moment(self.current) < at {
             self.current = self.first_from(at);
-            self.left = BYTES;
+            self.left = OPPORTUNITY_BYTES;
         }
         let mut missing = u64::from(len);
         self.used += missing;
@@ -77,13 +77,13 @@ impl Opportunities {
         while missing > self.left {
             missing -= self.left;
             self.current += 1;
-            self.left = BYTES;
+            self.left = OPPORTUNITY_BYTES;
         }
         self.left -= missing;
         let end = self.moment(self.current);
         if self.left == 0 {
             self.current += 1;
-            self.left = BYTES;
+            self.left = OPPORTUNITY_BYTES;
         }
         end
     }
@@ -104,13 +104,13 @@ impl Opportunities {
     fn unsent(&self, now: Time) -> u64 {
         let Last { first: (first, share), len } = self.last;
         let passed = self.first_from(now.just_after()).saturating_sub(first);
-        let sent = if passed == 0 { 0 } else { share + (passed - 1) * BYTES };
+        let sent = if passed == 0 { 0 } else { share + (passed - 1) * OPPORTUNITY_BYTES };
         len.saturating_sub(sent)
     }
 
     /// Bytes that could have been sent by `now`, inclusive.
     pub fn offered_until(&self, now: Time) -> u64 {
-        (self.first_from(now.just_after()) - self.first) * BYTES
+        (self.first_from(now.just_after()) - self.first) * OPPORTUNITY_BYTES
     }
 
     /// Time of opportunity `number`.
@@ -123,7 +123,7 @@ impl Opportunities {
     /// The first opportunity that is not before `at`.
     fn first_from(&self, at: Time) -> u64 {
         let millis = (at + self.offset).as_nanos().div_ceil(NANOS_PER_MILLI);
-        // The period itself belongs to the round that it ends.
+        // The end of a round belongs to that round, not to the next one.
         let round = millis.saturating_sub(1) / self.period;
         let within = millis - round * self.period;
         round * self.moments.len() as u64 + self.moments.partition_point(|&moment| moment < within) as u64
@@ -157,8 +157,8 @@ mod tests {
         let mut trace = Opportunities::new(Arc::from([1, 2, 3].as_slice()), Duration::ZERO);
         assert_eq!(trace.send(ms(100), 1500), ms(100));
         assert_eq!(trace.send(Time::from_nanos(100_000_001), 1500), ms(101));
-        assert_eq!(trace.offered_until(ms(3)), 3 * BYTES);
-        assert_eq!(trace.offered_until(ms(4)), 4 * BYTES);
+        assert_eq!(trace.offered_until(ms(3)), 3 * OPPORTUNITY_BYTES);
+        assert_eq!(trace.offered_until(ms(4)), 4 * OPPORTUNITY_BYTES);
         assert_eq!(trace.offered_until(ms(0)), 0);
     }
 
@@ -183,11 +183,11 @@ mod tests {
         let moments = [0, 1, 5].map(|millis| trace.send(ms(millis), 1500));
         assert_eq!(moments.map(Time::as_nanos), [500_000, 4_500_000, 6_500_000]);
         assert_eq!(trace.offered_until(Time::from_nanos(499_999)), 0);
-        assert_eq!(trace.offered_until(ms(7)), 3 * BYTES);
+        assert_eq!(trace.offered_until(ms(7)), 3 * OPPORTUNITY_BYTES);
         // After a whole number of rounds, the trace is as at the beginning.
         let mut trace = Opportunities::new(Arc::from([2, 5, 9].as_slice()), Duration::from_millis(18));
         assert_eq!([trace.send(ms(0), 1500), trace.send(ms(0), 1500)], [ms(2), ms(5)]);
-        assert_eq!(trace.offered_until(ms(5)), 2 * BYTES);
+        assert_eq!(trace.offered_until(ms(5)), 2 * OPPORTUNITY_BYTES);
     }
 
     #[test]

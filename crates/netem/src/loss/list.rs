@@ -1,4 +1,4 @@
-//! Loss of given packets, for cases that have to be repeated exactly.
+//! Loss of listed packets, for cases that have to be repeated exactly.
 
 use super::{Departure, LossModel};
 use crate::keys::{Default, InvalidValues, Key, Keyed, Kind, Takes, Value, Values};

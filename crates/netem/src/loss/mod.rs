@@ -21,13 +21,13 @@ pub struct Departure {
     pub at: Time,
     /// Length of the IP packet, bytes.
     pub len: u32,
-    /// Whether the packet carries data of an application.
+    /// True if the packet carries data of an application.
     pub has_data: bool,
 }
 
 /// Decides which packets are lost.
 pub trait LossModel {
-    /// Whether the next packet is lost.
+    /// True if the next packet is lost.
     fn is_next_lost(&mut self, packet: &Departure) -> bool;
 
     /// True if no packet is ever lost.

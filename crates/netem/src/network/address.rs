@@ -1,22 +1,22 @@
-//! Addresses of interfaces, and the interfaces of addresses. Both follow from the numbers of link and address alone.
+//! Addresses of interfaces. An address is computed from the numbers of link and address, and these from the address.
 
 use super::{Interface, IpVersion, MAX_LINKS};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The prefix `2001:db8::/32`, for documentation (RFC 3849).
-const DOCUMENTATION: u128 = 0x2001_0db8 << 96;
+const DOCUMENTATION_PREFIX: u128 = 0x2001_0db8 << 96;
 
 /// `10.0.0.0`, the start of the first IPv4 addresses: a network of four for each link (RFC 1918).
-const FIRST: u32 = 10 << 24;
+const FIRST_ADDRESSES: u32 = 10 << 24;
 
 /// `100.64.0.0`, the start of the shared addresses (RFC 6598), to which the first addresses of later generations belong.
-const SHARED: u32 = 100 << 24 | 64 << 16;
+const RENUMBERED_ADDRESSES: u32 = 100 << 24 | 64 << 16;
 
 /// `172.16.0.0`, the start of the further IPv4 addresses: a network of 32 for each link (RFC 1918).
-const FURTHER: u32 = 172 << 24 | 16 << 16;
+const FURTHER_ADDRESSES: u32 = 172 << 24 | 16 << 16;
 
 /// The prefix `fe80::/64`, of addresses that are valid on one link (RFC 4291 §2.5.6).
-const LINK_LOCAL: u128 = 0xfe80 << 112;
+const LINK_LOCAL_PREFIX: u128 = 0xfe80 << 112;
 
 /// Maximum number of IPv4 links that have addresses of later generations, or several addresses.
 pub const MAX_RENUMBERED_LINKS: usize = 1 << 12;
@@ -58,20 +58,20 @@ impl InterfaceAddress {
     pub const fn ip(self, generation: u8) -> IpAddr {
         let (link, end) = (self.link() as u32, self.interface.end() as u32);
         match (self.version, self.number, generation) {
-            (IpVersion::V4, 0, 0) => IpAddr::V4(Ipv4Addr::from_bits(FIRST + link * 4 + end + 1)),
+            (IpVersion::V4, 0, 0) => IpAddr::V4(Ipv4Addr::from_bits(FIRST_ADDRESSES + link * 4 + end + 1)),
             (IpVersion::V4, 0, _) => {
                 let network = generation as u32 * MAX_RENUMBERED_LINKS as u32 + link;
-                IpAddr::V4(Ipv4Addr::from_bits(SHARED + network * 4 + end + 1))
+                IpAddr::V4(Ipv4Addr::from_bits(RENUMBERED_ADDRESSES + network * 4 + end + 1))
             }
             (IpVersion::V4, ..) => {
                 let network = generation as u32 * MAX_RENUMBERED_LINKS as u32 + link;
                 let host = 2 * self.number as u32 - 1 + end;
-                IpAddr::V4(Ipv4Addr::from_bits(FURTHER + network * 2 * MAX_ADDRESSES as u32 + host))
+                IpAddr::V4(Ipv4Addr::from_bits(FURTHER_ADDRESSES + network * 2 * MAX_ADDRESSES as u32 + host))
             }
             (IpVersion::V6, ..) => {
                 let network = generation as u128 * MAX_LINKS as u128 + link as u128;
                 let host = (self.number as u128) << NUMBER_SHIFT | (end + 1) as u128;
-                IpAddr::V6(Ipv6Addr::from_bits(DOCUMENTATION | network << 64 | host))
+                IpAddr::V6(Ipv6Addr::from_bits(DOCUMENTATION_PREFIX | network << 64 | host))
             }
         }
     }
@@ -79,7 +79,7 @@ impl InterfaceAddress {
     /// The link-local address of the interface: `fe80::/64`, followed by the numbers of the link and of the link's end.
     pub const fn link_local(self) -> IpAddr {
         let (link, end) = (self.link() as u128, self.interface.end() as u128);
-        IpAddr::V6(Ipv6Addr::from_bits(LINK_LOCAL | link << 32 | (end + 1)))
+        IpAddr::V6(Ipv6Addr::from_bits(LINK_LOCAL_PREFIX | link << 32 | (end + 1)))
     }
 
     /// The interface's address that has this value, and its generation; `None` if no interface has it.
@@ -102,11 +102,11 @@ impl InterfaceAddress {
 
     #[inline]
     const fn of_ipv4(bits: u32) -> Option<(Self, u8)> {
-        let offset = bits.wrapping_sub(FIRST);
+        let offset = bits.wrapping_sub(FIRST_ADDRESSES);
         if offset < 1 << 24 {
             return Self::checked(IpVersion::V4, offset / 4, (0, offset % 4), 0);
         }
-        let offset = bits.wrapping_sub(SHARED);
+        let offset = bits.wrapping_sub(RENUMBERED_ADDRESSES);
         if offset < 1 << 22 {
             let network = offset / 4;
             let generation = network / MAX_RENUMBERED_LINKS as u32;
@@ -120,7 +120,7 @@ impl InterfaceAddress {
                 generation,
             );
         }
-        let offset = bits.wrapping_sub(FURTHER);
+        let offset = bits.wrapping_sub(FURTHER_ADDRESSES);
         if offset >= 1 << 20 {
             return None;
         }
@@ -135,14 +135,14 @@ impl InterfaceAddress {
 
     #[inline]
     const fn of_ipv6(bits: u128) -> Option<(Self, u8)> {
-        if bits >> 64 == LINK_LOCAL >> 64 {
+        if bits >> 64 == LINK_LOCAL_PREFIX >> 64 {
             let link = (bits >> 32) as u32;
             if link as usize >= MAX_LINKS {
                 return None;
             }
             return Self::checked(IpVersion::V6, link, (0, bits as u32), 0);
         }
-        let (network, host) = ((bits ^ DOCUMENTATION) >> 64, bits as u64);
+        let (network, host) = ((bits ^ DOCUMENTATION_PREFIX) >> 64, bits as u64);
         let generation = network / MAX_LINKS as u128;
         if generation > u8::MAX as u128 || host >> NUMBER_SHIFT >= MAX_ADDRESSES as u64 {
             return None;
@@ -151,7 +151,7 @@ impl InterfaceAddress {
         Self::checked(IpVersion::V6, (network % MAX_LINKS as u128) as u32, (number, end), generation as u32)
     }
 
-    /// The address of the host 1 or 2 of a link.
+    /// Address of host 1 or 2 of a link.
     #[inline]
     const fn checked(
         version: IpVersion,

@@ -11,7 +11,8 @@ pub struct LinkAddresses {
     pub versions: IpVersions,
     /// Number of addresses of each version at both ends, at most [`MAX_ADDRESSES`].
     pub counts: [u8; 2],
-    /// For each end the other link of the same node whose addresses this end shares. That link has addresses itself.
+    /// For each end, the other link of the same node whose addresses this end uses. That link must have its own
+    /// addresses.
     pub of: [Option<Interface>; 2],
 }
 
@@ -26,7 +27,7 @@ impl Default for LinkAddresses {
 pub(super) struct Attached {
     /// By link; empty if all have the default.
     links: Vec<LinkAddresses>,
-    /// The interfaces with the addresses of another, by that other.
+    /// Interfaces that use the addresses of another one, by that interface.
     sharers: BTreeMap<Interface, Vec<Interface>>,
 }
 
@@ -52,12 +53,12 @@ impl Attached {
         self.links.get(interface.link()).copied().unwrap_or_default()
     }
 
-    /// Whether the link of an interface carries packets of a version.
+    /// True if the link of an interface carries packets of a version.
     pub fn carries(&self, interface: Interface, version: IpVersion) -> bool {
         self.link(interface).versions.has(version)
     }
 
-    /// The number of an interface's addresses of a version, those of another link excluded.
+    /// Number of an interface's own addresses of a version.
     pub fn count(&self, interface: Interface, version: IpVersion) -> u8 {
         let link = self.link(interface);
         let own = link.of[interface.end()].is_none() && link.versions.has(version);
@@ -74,12 +75,12 @@ impl Attached {
         numbers.map(move |number| InterfaceAddress { interface, version, number })
     }
 
-    /// Whether several interfaces have the addresses of this one.
+    /// True if several interfaces have the addresses of this one.
     pub fn is_shared(&self, interface: Interface) -> bool {
         self.sharers.contains_key(&interface)
     }
 
-    /// For each address that several interfaces have, these interfaces.
+    /// The interfaces of each address that several interfaces have.
     pub fn shared(&self) -> impl Iterator<Item = impl Iterator<Item = Interface> + '_> + '_ {
         self.sharers.iter().map(|(owner, others)| [*owner].into_iter().chain(others.iter().copied()))
     }
@@ -91,7 +92,7 @@ impl Attached {
         [address.interface].into_iter().chain(sharers).filter(carries)
     }
 
-    /// Whether an interface has an address.
+    /// True if an interface has an address.
     pub fn is_at(&self, address: InterfaceAddress, interface: Interface) -> bool {
         address.interface == interface || self.interfaces(address).any(|other| other == interface)
     }

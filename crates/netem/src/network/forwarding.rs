@@ -24,7 +24,7 @@ impl FlowHash {
         Self(hash)
     }
 
-    /// The choice of a node among this number of ways, below it; different nodes choose independently.
+    /// Choice of a node among `ways` ways, as an index. Different nodes choose independently.
     pub(super) fn choose(self, seed: u64, node: usize, ways: usize) -> usize {
         let hash = mixed(self.0 ^ mixed(seed ^ mixed(node as u64 + 1)));
         ((u128::from(hash) * ways as u128) >> 64) as usize
@@ -42,7 +42,7 @@ const fn mixed(bits: u64) -> u64 {
 /// Forwarding at routers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forwarding<'a> {
-    /// Whether routers choose among equally short paths by the hash of a flow; otherwise they take the first link.
+    /// True if routers choose among equally short paths by the hash of a flow; otherwise they take the first link.
     pub ecmp: bool,
     /// Seed of the choice.
     pub seed: u64,
@@ -55,9 +55,10 @@ pub struct Forwarding<'a> {
 pub struct RouterTable<'a> {
     /// The router.
     pub name: &'a str,
-    /// Whether the router chooses among equally short paths.
+    /// True if the router chooses among equally short paths.
     pub ecmp: bool,
-    /// Index of its link to all hosts without a route that it is not connected to; the shortest path, if missing.
+    /// Index of the router's link for hosts without a route, except hosts at its own links; `None` for the shortest
+    /// path.
     pub default: Option<usize>,
     /// Routes to the hosts' addresses at single links: the index of that link, and of the router's own link.
     pub routes: Vec<[usize; 2]>,

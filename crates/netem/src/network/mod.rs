@@ -50,7 +50,7 @@ pub struct Network {
     tables: BTreeMap<u32, OutgoingInterfaces>,
     /// Settings of the routers that have some.
     routers: BTreeMap<u32, Router>,
-    /// Whether other routers choose among equally short paths.
+    /// True if other routers choose among equally short paths.
     ecmp: bool,
     /// Seed of the routers' choices.
     seed: u64,
@@ -137,7 +137,7 @@ impl Network {
         }
         network.check_loops()?;
         for (flow, hosts) in flows.iter().enumerate() {
-            // All pairs, so that the routes of all packets are known.
+            // All pairs are computed, so that a missing route is found now.
             if network.connected_pairs(flow).count() == 0 {
                 let hosts = Box::new(hosts.map(str::to_owned));
                 return Err(BuildError::Unreachable { flow, hosts });
@@ -195,12 +195,12 @@ impl Network {
         of(IpVersion::V4).chain(of(IpVersion::V6))
     }
 
-    /// Whether an interface has this address.
+    /// True if an interface has this address.
     pub fn has(&self, address: InterfaceAddress) -> bool {
         address.number < self.attached.count(address.interface, address.version)
     }
 
-    /// Whether a link direction leads to an interface with an address.
+    /// True if a link direction leads to an interface with an address.
     pub fn leads_to(&self, direction: Interface, to: InterfaceAddress) -> bool {
         self.attached.is_at(to, direction.opposite())
     }
@@ -259,7 +259,7 @@ impl Network {
         if !self.attached.is_shared(from.interface) {
             return Some(from.interface);
         }
-        // The nearest of the interfaces with the source address.
+        // A shared source address belongs to several interfaces; the nearest to the destination is used.
         let all: Vec<_> = self.attached.interfaces(from).collect();
         let routes = all.into_iter().filter_map(|interface| {
             let route = self.route_out(interface, to, FlowHash::default())?;

@@ -73,7 +73,7 @@ impl IpVersions {
         }
     }
 
-    /// Whether a version is one of them.
+    /// True if a version is one of them.
     pub const fn has(self, version: IpVersion) -> bool {
         match self {
             Self::V4 => matches!(version, IpVersion::V4),

@@ -3,7 +3,7 @@
 use super::{Interface, IpVersion, Node};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The version of packets, and the nodes of which they reach the nearest.
+/// Version of packets, and the nodes of which the packets go to the nearest.
 pub(super) type Towards = (IpVersion, Vec<usize>);
 
 /// Next hops towards the nodes for which they were computed.

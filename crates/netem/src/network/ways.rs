@@ -10,7 +10,7 @@ impl Network {
         self.seed = seed;
     }
 
-    /// Whether a router may choose among several ways for packets of a flow.
+    /// True if a router may choose among several ways for packets of a flow.
     pub fn has_alternatives(&self) -> bool {
         let shared = self.attached.shared().flat_map(|interfaces| {
             // A router with links to several of the interfaces that share an address.
@@ -86,7 +86,8 @@ impl Network {
         ways
     }
 
-    /// Like the ways of a router that chooses among equally short paths, for one that does not, too.
+    /// The interfaces by which a forwarding node could send packets to an address if it chose among equally short
+    /// paths.
     pub fn all_ways(&mut self, node: usize, to: InterfaceAddress) -> Vec<Interface> {
         let router = self.routers.get(&(node as u32));
         let carries = |interface: &Interface| self.attached.carries(*interface, to.version);
@@ -109,7 +110,7 @@ impl Network {
         ways
     }
 
-    /// Whether a router chooses among equally short paths.
+    /// True if a router chooses among equally short paths.
     fn is_balancing(&self, node: usize) -> bool {
         self.routers.get(&(node as u32)).map_or(self.ecmp, |router| router.ecmp)
     }

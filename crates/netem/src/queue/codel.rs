@@ -109,7 +109,7 @@ pub(super) struct Controlled<F> {
     enough: u64,
     frames: VecDeque<(Time, F)>,
     bytes: u64,
-    /// When packets will have exceeded the target for an interval; `None` if they do not exceed it now.
+    /// Time at which packets will have exceeded the target for an interval; `None` if they do not exceed it now.
     first_above: Option<Time>,
     /// True during a dropping phase.
     dropping: bool,

@@ -129,7 +129,7 @@ impl<F: Frame> FqCodel<F> {
     fn drop_from_the_longest(&mut self, now: Time, drops: &mut Drops<F>) {
         let waiting =
             |number: &u32| self.buckets[*number as usize].as_ref().map_or(0, |bucket| bucket.frames.bytes());
-        // Of several flows with the longest backlog, the one with the lowest number.
+        // If several flows have the longest backlog, the one with the lowest number.
         let active = self.new.iter().chain(&self.old).copied();
         let Some(longest) = active.max_by_key(|number| (waiting(number), core::cmp::Reverse(*number))) else {
             return;
@@ -178,8 +178,8 @@ impl<F: Frame> Queue<F> for FqCodel<F> {
                 bucket.credits -= i64::from(frame.wire_len());
                 return Some(frame);
             }
-            // An empty queue stays on the old list for another round before it may be new again. Otherwise, a
-            // flow that sends single packets would starve the old ones (RFC 8290 §4.2).
+            // An empty queue stays on the old list for another round before it can be new again. Otherwise a flow of
+            // single packets would starve the old queues (RFC 8290 §4.2).
             if is_new {
                 self.new.pop_front();
                 self.old.push_back(number);

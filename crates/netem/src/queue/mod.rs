@@ -21,7 +21,7 @@ use anabranch_base::units::Rate;
 /// Time of a frame's arrival, and state of the link.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival {
-    /// Now.
+    /// The current time.
     pub now: Time,
     /// The time for which the link has been idle; `None` while it is transmitting. An idle link has an empty
     /// queue, and removes the frame again at once: it must be admitted at any size.
@@ -64,19 +64,19 @@ pub trait Queue<F: Frame> {
     /// Sets the link's rate; `None` if it follows a trace.
     fn rate_changed(&mut self, _: Option<Rate>) {}
 
-    /// Whether a frame that finds the link idle may bypass the queue, which neither draws nor records
-    /// anything for it.
+    /// True if a frame that finds the link idle may bypass the queue. The queue then neither draws nor records
+    /// anything for this frame.
     fn bypassed_when_idle(&self) -> bool {
         false
     }
 
-    /// Whether the queue uses the [`flow`](Frame::flow) of frames.
+    /// True if the queue uses the [`flow`](Frame::flow) of frames.
     fn needs_flow_hash(&self) -> bool {
         false
     }
 
-    /// The frame at `place`, if admission is final: an admitted frame leaves unchanged, after those before it
-    /// and before those behind it. Always `None` if a frame may still be dropped, marked or overtaken.
+    /// The frame at `place`, if its admission is final: it will leave unchanged and in its place. Always `None` if a
+    /// queued frame may still be dropped, marked or overtaken.
     fn peek_committed(&self, _: usize) -> Option<&F> {
         None
     }
@@ -129,12 +129,12 @@ macro_rules! queues {
                 match self { $(Self::$Queue(settings) => settings.values_by_share(),)+ }
             }
 
-            /// Whether the queue uses the [`flow`](Frame::flow) of frames.
+            /// True if the queue uses the [`flow`](Frame::flow) of frames.
             pub const fn needs_flow_hash(&self) -> bool {
                 matches!(self, Self::FqCodel(_))
             }
 
-            /// Its capacity.
+            /// Capacity of the queue.
             pub const fn limit(&self) -> QueueLimit {
                 match self { $(Self::$Queue(settings) => settings.limit,)+ }
             }
@@ -252,7 +252,7 @@ queues! {
     FqCodel in fq_codel,
 }
 
-/// The largest packet must fit into a queue with a limit in bytes.
+/// Checks that the largest packet fits into a queue with a limit in bytes.
 fn room_for(values: Values<'_>, mtu: u32) -> Result<(), InvalidValues> {
     let limit = values.0.iter().find(|(key, _)| *key == "limit");
     if let Some(&(_, Value::Limit(QueueLimit::Bytes(bytes)))) = limit

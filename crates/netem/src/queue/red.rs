@@ -238,7 +238,7 @@ impl<F: Frame> Red<F> {
     fn update_average(&mut self, idle: Option<Duration>) {
         let weight = self.settings.weight;
         if let Some(idle) = idle {
-            // While the link was idle, m small packets could have passed an empty queue.
+            // In the idle time, m packets of typical size could have passed an empty queue.
             let m = idle.as_nanos() as f64 / self.typical.as_nanos().max(1) as f64;
             self.average *= libm::pow(1.0 - weight, m);
         }
@@ -253,7 +253,7 @@ impl<F: Frame> Red<F> {
         }
     }
 
-    /// Whether the packet is selected, so that the gaps between selected packets are uniform (the paper's
+    /// True if the packet is selected, so that the gaps between selected packets are uniform (the paper's
     /// method 2).
     fn is_selected(&mut self, len: u32) -> bool {
         let Settings { min, max, max_p, limit, .. } = self.settings;
@@ -320,7 +320,7 @@ impl<F: Frame> Queue<F> for Red<F> {
     }
 
     fn rate_changed(&mut self, rate: Option<Rate>) {
-        // A trace has no constant rate; idle time then counts one opportunity as a packet.
+        // A trace has no constant rate, so idle time is counted in opportunities of one packet.
         self.typical = rate.map_or(Duration::from_millis(1), |rate| rate.time_to_send(MEAN_PACKET_BYTES));
     }
 
@@ -407,7 +407,7 @@ mod tests {
                 gap = 0;
             }
         }
-        // The very first gap starts from a count of −1 and may be one longer.
+        // The first gap starts from a count of −1, so it may be one longer.
         assert!(gaps.iter().skip(1).all(|&g| g <= 19), "{:?}", gaps.iter().max());
         let mean = gaps.iter().map(|&g| f64::from(g)).sum::<f64>() / gaps.len() as f64;
         assert!((mean - 10.0).abs() < 0.2, "{mean}");
