@@ -126,7 +126,8 @@ fn link(link: &Link, links: &[Link]) -> Entries {
     entries
 }
 
-/// Adds the defaults that an entry of the reverse direction leaves out and would inherit from the forward one.
+/// Adds the defaults that an entry of the reverse direction omits. Without them the entry would inherit values of the
+/// forward direction.
 fn state_defaults((key, value): &mut (&'static str, Written), [forward, reverse]: [&LinkModel; 2]) {
     let Table(entries) = value else { return };
     match (*key, &forward.rate, &reverse.rate) {
@@ -269,7 +270,7 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
     entries
 }
 
-/// The stacks of a flow that has other ones than the world's.
+/// The stacks of a flow whose stacks differ from the world's.
 fn stacks(flow: &Flow) -> Option<Written> {
     let word = |stack: Stack| text(word(STACKS, &stack));
     match flow.stacks {
@@ -299,7 +300,7 @@ fn settings(flow: &Flow, links: &[Link]) -> Entries {
     all.into_iter().filter_map(|(name, _, value)| Some((name, value?))).collect()
 }
 
-/// A key of this crate.
+/// The value of a key that this crate defines, not a protocol.
 fn own(key: &str, flow: &Flow, links: &[Link]) -> Option<Written> {
     match (key, &flow.protocol, &flow.initial_path[..]) {
         ("backup", ..) => Some(names(&flow.backup, links)),
@@ -415,7 +416,7 @@ pub(super) fn change(change: &Change) -> (&'static str, Written) {
         Change::Jitter(new) => ("jitter", time(*new)),
         Change::Loss(new) => ("loss", loss(new)),
         Change::Reorder(new) => {
-            // A rate of zero needs any delay.
+            // A rate of zero ends the reordering; its delay has no effect.
             let (rate, delay) = new.map_or((0.0, Duration::from_millis(1)), |new| (new.rate, new.delay));
             ("reorder", Table(vec![("rate", rate.into()), ("delay", time(delay))]))
         }

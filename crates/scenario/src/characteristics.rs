@@ -11,7 +11,7 @@ use anabranch_settings::protocol::Protocol;
 /// Bytes that a link may send at each time of a trace in Mahimahi's format.
 const OPPORTUNITY_BYTES: f64 = 1500.0;
 
-/// Whether the scheduler of a flow needs the characteristics of its paths.
+/// True if the scheduler of a flow needs the characteristics of its paths.
 pub fn are_needed(flow: &Flow) -> bool {
     let scheduler = match &flow.protocol {
         Protocol::Mptcp(config) => config.scheduler,
@@ -114,7 +114,7 @@ mod tests {
             delay: Duration::from_micros(delay_us),
             loss_per_billion,
         };
-        // Losses of 10 % each; half of the jitter; 1,500 bytes.
+        // Losses of 10 % on each link, half of the jitter, and the transmission of 1,500 bytes.
         assert_eq!(found, [path(8_000_000, 24_500, 190_000_000), path(1_000_000, 35_000, 100_000_000)]);
     }
 }

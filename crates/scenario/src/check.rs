@@ -19,7 +19,7 @@ pub(super) struct Context<'a> {
     pub owner: &'a str,
     /// The protocol of the flow, if there is one.
     pub protocol: Option<Protocols>,
-    /// Required keys must be given, and defaults are filled in. False for tables that contain defaults.
+    /// True if required keys must be given and defaults are filled in. False for tables that contain defaults.
     pub complete: bool,
 }
 
@@ -123,8 +123,8 @@ fn section_at(
     Ok(Values { kind: None, entries })
 }
 
-/// A key may have variants for several protocols; if the protocol is open, the first that accepts the value
-/// counts.
+/// The value of a key. A key may have variants for several protocols; if the protocol is not known yet, the first
+/// variant that accepts the value counts.
 fn value_of(
     key: &'static Key,
     name: &str,
@@ -172,7 +172,7 @@ fn unknown_key(name: &str, section: &'static Section, place: &Place<'_>) -> Stri
         }
     }
     let valid = section.names(place.context.protocol);
-    // The same key on another level is a likelier mistake than a misspelling.
+    // Check for the same key on another level, which is a likelier mistake than a misspelling.
     if nearest(name, valid.iter().copied()).is_none() {
         if let Some(home) = home_of(name) {
             return format!("{place} does not take {shown}; it belongs to {home}");
@@ -185,7 +185,7 @@ fn unknown_key(name: &str, section: &'static Section, place: &Place<'_>) -> Stri
 }
 
 /// The word for an automatic buffer size.
-const AUTO: &str = "auto";
+const AUTO_BUFFER: &str = "auto";
 
 /// The section that has a key, for a hint.
 fn home_of(name: &str) -> Option<&'static str> {
@@ -223,7 +223,7 @@ fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value,
         }
         Shape::Size => quantity_of(node, &[&SIZE], false, place).map(|(bytes, _)| Value::Size(bytes)),
         Shape::Buffer => match &node.data {
-            Data::Text(text) if text == AUTO => Ok(Value::Text(text.clone())),
+            Data::Text(text) if text == AUTO_BUFFER => Ok(Value::Text(text.clone())),
             _ => value(node, &Shape::Size, place),
         },
         Shape::Octets { min, max } => octets(node, (*min, *max), place),
@@ -406,8 +406,8 @@ fn path_manager(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
             let known = usages.iter().any(|usage| stem(usage) == given);
             let near = nearest(given, usages.iter().map(|usage| stem(usage)));
             let message = match near {
-                // The name is valid, so the parameter is wrong; the path manager's message contains the
-                // reason.
+                // The name of the path manager is valid, so its parameter is wrong. The path manager's message
+                // contains the reason.
                 _ if known => format!("{place}: {}", one_line(&reason)),
                 Some(near) => {
                     format!("{place} is {}; did you mean {}?", quoted(word), quoted(near))
@@ -458,7 +458,7 @@ fn example(shape: &Shape) -> &'static str {
     }
 }
 
-/// The TOML type of a value determines which of several shapes it has.
+/// Checks a value with several possible shapes; the TOML type of the value determines the shape.
 fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Value, Fault> {
     let is_number = matches!(node.data, Data::Integer(_) | Data::Float(_));
     let quantity = |shape: &&Shape| {
@@ -474,7 +474,7 @@ fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Va
     if let Some(found) = word_or_quantity(node, shapes, place) {
         return found;
     }
-    // A bare number lacks its unit if a quantity is allowed; the message should report that.
+    // A bare number lacks its unit if a quantity is allowed, and the message should report that.
     let shape = shapes.iter().find(of_type).or_else(|| shapes.iter().filter(|_| is_number).find(quantity));
     if let Some(shape) = shape {
         return value(node, shape, place);

@@ -185,7 +185,7 @@ impl Converter<'_> {
         match item {
             Item::Value(value) => self.value(value, key),
             Item::Table(table) => {
-                // The span of a header; a table that exists only through its sub-tables has none.
+                // The place of a table is its header. A table that exists only through its sub-tables has none.
                 let origin = table.span().map_or(key, |span| (self.origin_of)(Some(span)));
                 Node { origin, data: Data::Table(self.table(table)) }
             }

@@ -60,7 +60,7 @@ impl Fault {
         Self { origin, message: message.into() }
     }
 
-    /// The error with these names.
+    /// Adds the names of the file and the overrides to the error.
     pub fn located(self, (file, text): (&str, &str), overrides: &[(String, String)]) -> InputError {
         let file = file.to_owned();
         match self.origin {

@@ -8,9 +8,9 @@ use anabranch_netem::keys::Word;
 pub(super) struct Section {
     /// In the notation of scenarios, for the reference page.
     pub title: &'static str,
-    /// Its subject.
+    /// Subject of the section.
     pub doc: &'static str,
-    /// Its keys, in groups that sections share.
+    /// Keys of the section, in groups that several sections use.
     pub keys: &'static [&'static [Key]],
 }
 
@@ -104,7 +104,7 @@ pub(super) struct Kind {
     pub name: &'static str,
     /// The defining publication.
     pub source: &'static str,
-    /// Its keys apart from the tag; `doc` is its summary.
+    /// Keys besides the tag; `doc` is the summary.
     pub section: Section,
 }
 
@@ -175,7 +175,7 @@ impl Key {
 }
 
 impl Shape {
-    /// Whether an override of it is always text, even if it looks like another type.
+    /// True if an override of it is always text, even if it looks like another type.
     pub fn is_text(&self) -> bool {
         matches!(
             self,

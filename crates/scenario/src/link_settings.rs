@@ -1,4 +1,4 @@
-//! New values of links at the present time, as settings `link.NAME.KEY=VALUE`, for testbeds.
+//! Settings `link.NAME.KEY=VALUE` that a testbed applies at the current time.
 
 use super::build;
 use super::canonical::{self, link_model_to_json};
@@ -108,7 +108,7 @@ pub fn set_values(before: &[Link], events: &[Event], after: &[Link]) -> Vec<SetV
     values
 }
 
-/// The message about an order as one about settings of the link.
+/// The message about an order, reworded for settings of the link.
 fn in_settings(message: &str, link: &Link) -> String {
     let message = message.replace(" of the order", "");
     let path = format!("link.{}.", link.name);
@@ -145,7 +145,7 @@ fn link_of(segments: &[&str], scenario: &Scenario, origin: Origin) -> Result<usi
     Ok(link)
 }
 
-/// The directions of separate orders: both at once, unless a table has to be completed from different ones.
+/// The directions of separate orders: both at once, unless the directions have different tables to complete.
 fn apart(link: &Link, set: &Table, directions: Directions) -> Vec<Directions> {
     let differs =
         |key: &str| set.get(key).is_some() && present(&link.forward, key) != present(&link.reverse, key);

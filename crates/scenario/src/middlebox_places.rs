@@ -3,8 +3,8 @@
 use crate::Scenario;
 use anabranch_netem::Interface;
 
-/// For each direction of a link the middlebox at its end, if there is one, and whether the direction comes from the
-/// inside.
+/// For each direction of a link, the middlebox at its end, if there is one, and whether the direction comes from the
+/// middlebox's inside.
 #[derive(Clone, Debug)]
 pub struct MiddleboxPlaces(Vec<Option<(usize, bool)>>);
 
@@ -36,13 +36,13 @@ impl MiddleboxPlaces {
         self.0.iter().position(leads).map(|direction| Interface(direction as u32))
     }
 
-    /// Whether a packet that arrives at a middlebox by a direction from the inside or the outside crosses to the other
-    /// side, or ends there.
+    /// Returns true if a packet that arrives by a direction from the inside (or the outside) leaves to the other
+    /// side, or ends at the node.
     pub fn crosses(&self, inside: bool, leaves_by: Option<Interface>) -> bool {
         leaves_by.is_none_or(|by| self.is_outside(by) == inside)
     }
 
-    /// Whether an interface of a middlebox's node is on the outside.
+    /// True if an interface of a middlebox's node is on the outside.
     pub fn is_outside(&self, interface: Interface) -> bool {
         !matches!(self.at(interface.opposite()), Some((_, true)))
     }

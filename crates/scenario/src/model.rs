@@ -35,11 +35,11 @@ pub struct Scenario {
     pub warmup: Duration,
     /// Versions of IP of the links without versions of their own.
     pub ip: IpVersions,
-    /// Whether the kernel's hosts pass several packets at once to their interfaces.
+    /// True if the kernel's hosts pass several packets at once to their interfaces.
     pub offload: bool,
     /// Seed of every random stream; at most [`MAX_SEED`].
     pub seed: u64,
-    /// Routers choose among equally short paths by a hash of the flow; otherwise they take the first link.
+    /// True if routers choose among equally short paths by a hash of the flow; otherwise they take the first link.
     pub ecmp: bool,
     /// Links, in file order.
     pub links: Vec<Link>,
@@ -57,8 +57,8 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The flows with a proxy, and their indices: after the connections of all flows follow those behind the
-    /// proxies, in the same order.
+    /// The flows with a proxy, and their indices. The connections of all flows are followed by those behind the
+    /// proxies, in this order.
     pub fn proxied(&self) -> impl Iterator<Item = (usize, &Flow)> {
         self.flows.iter().enumerate().filter(|(_, flow)| flow.through.is_some())
     }
@@ -132,12 +132,12 @@ impl Scenario {
         self.links[link].versions(self.ip)
     }
 
-    /// Its links and flows as a network of hosts on a machine.
+    /// The links and flows as a network of hosts on a machine.
     ///
     /// # Errors
     ///
-    /// Like [`network`](Self::network), and if a link's addresses are link-local: on a machine they would
-    /// need the interface as a scope identifier (RFC 4007 §11). Nor do links share addresses there.
+    /// Like [`network`](Self::network), and if a link's addresses are link-local, which would need the interface as a
+    /// scope identifier (RFC 4007 §11), or if links share addresses.
     pub fn real_network(&self) -> Result<Network, BuildError> {
         if let Some(link) = self.links.iter().find(|link| link.address_of.is_some()) {
             return Err(BuildError::SharedAddresses { link: link.name.clone() });
@@ -161,9 +161,9 @@ impl Scenario {
         }
     }
 
-    /// The addresses between which a connection of a flow begins, by its index among the connections: the
-    /// first pair connected by routes, considering the flow's initial path. A connection that is not bound to
-    /// an address leaves by the main table of its host, if that has one, even if the table leads elsewhere.
+    /// The addresses on which a connection of a flow begins, by its index among the connections: the first pair that
+    /// routes connect by the flow's initial path. A connection that is bound to no address leaves by the main table
+    /// of its host, if the host has one, even if that table leads elsewhere.
     ///
     /// # Panics
     ///
@@ -190,7 +190,7 @@ impl Scenario {
         [table.and_then(|host| at_host(host.leaves_by(to.link())?)).unwrap_or(from), to]
     }
 
-    /// Whether a host supports Multipath TCP.
+    /// True if a host supports Multipath TCP.
     pub fn has_mptcp(&self, host: &str) -> bool {
         self.hosts.iter().find(|declared| declared.name == host).is_none_or(|declared| declared.mptcp)
     }
@@ -266,18 +266,18 @@ pub struct Link {
 }
 
 impl Link {
-    /// Its versions of IP, in a scenario whose other links have these.
+    /// The link's versions of IP, in a scenario whose other links have these.
     pub fn versions(&self, others: IpVersions) -> IpVersions {
         self.ip.unwrap_or(others)
     }
 }
 
-/// Addresses that a host has on several links.
+/// Addresses of another link that an end of a link uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedAddress {
     /// Index of the link with the addresses.
     pub link: usize,
-    /// The end of the other link that has them, too.
+    /// The end of that link whose addresses these are.
     pub end: usize,
 }
 
@@ -302,7 +302,7 @@ pub struct Host {
     pub default_route: Option<usize>,
     /// Routes to single addresses.
     pub routes: Vec<Route>,
-    /// Every address has a separate table, whose only route is the address's link.
+    /// True if every address has a separate table, whose only route is the address's link.
     pub policy_routing: bool,
     /// The host supports Multipath TCP; otherwise it uses TCP instead.
     pub mptcp: bool,
@@ -322,13 +322,13 @@ impl Host {
 pub struct Router {
     /// The node.
     pub name: String,
-    /// Whether it chooses among equally short paths; `None` for the scenario's setting.
+    /// True if it chooses among equally short paths; `None` for the scenario's setting.
     pub ecmp: Option<bool>,
     /// Index of its link to all hosts without a route to which it has no link itself; `None` for shortest paths.
     pub default_route: Option<usize>,
     /// Routes to the addresses of hosts. They override shortest paths.
     pub routes: Vec<Route>,
-    /// Whether it answers requests of network control.
+    /// True if it answers requests of network control.
     pub network_control: bool,
 }
 
@@ -406,7 +406,7 @@ impl Event {
         }
     }
 
-    /// Whether the event sets a link to this state.
+    /// True if the event sets a link to this state.
     pub fn sets_state(&self, up: bool) -> bool {
         self.of_link().is_some_and(|event| event.changes.contains(&Change::State { up }))
     }
@@ -417,7 +417,7 @@ impl Event {
 pub enum Directions {
     /// Both.
     Both,
-    /// Of a link: from the first node to the second. Of a flow: from the sending host to the receiving one.
+    /// For a link: from its first node to its second. For a flow: from the sending host to the receiving one.
     Forward,
     /// The other way.
     Reverse,
@@ -469,9 +469,9 @@ pub struct Flow {
     pub backup: Vec<usize>,
     /// The stacks of the `from` host and of the other end of its connection; `None` for the world's.
     pub stacks: [Option<Stack>; 2],
-    /// Messages of SCTP are delivered in order.
+    /// True if messages of SCTP are delivered in order.
     pub ordered: bool,
-    /// When it starts.
+    /// Time at which the flow starts.
     pub start: Time,
     /// Maximum of a random delay of its start, drawn for each seed.
     pub start_spread: Duration,
@@ -505,24 +505,25 @@ impl Flow {
         })
     }
 
-    /// Its start, drawn from a stream forked off the flow's, so that no other draw changes.
+    /// The start of the flow, drawn from a random stream forked from the flow's, so that no other random number
+    /// changes.
     pub fn drawn_start(&self, rng: &Rng) -> Time {
         self.start + Duration::from_nanos(rng.fork("start").between(0, self.start_spread.as_nanos()))
     }
 
-    /// Whether its connection may begin between two addresses.
+    /// True if its connection may begin between two addresses.
     pub fn begins_at(&self, pair: [InterfaceAddress; 2]) -> bool {
         self.initial_version.is_none_or(|version| version == pair[0].version)
             && self.begins_on(pair.map(InterfaceAddress::link))
     }
 
-    /// Whether its connection may begin on a path that leaves and arrives by these links.
+    /// True if its connection may begin on a path that leaves and arrives by these links.
     pub fn begins_on(&self, links: [usize; 2]) -> bool {
         match &self.protocol {
             Protocol::Tcp(_) | Protocol::Mptcp(_) => {
                 self.initial_path.iter().all(|link| links.contains(link))
             }
-            // A single destination is selected among the addresses of the other host, for any source.
+            // SCTP selects a single destination among the addresses of the other host, and any source.
             Protocol::Sctp(_) => match self.initial_path[..] {
                 [destination, source] => links == [source, destination],
                 _ => true,
@@ -568,7 +569,7 @@ pub enum Workload {
         /// Message sizes.
         message: MessageSize,
     },
-    /// Alternates between saturated (or a rate) and silence.
+    /// Alternates between bursts (saturated, or at a rate) and silence.
     OnOff {
         /// Mean length of a burst.
         on: Duration,

@@ -18,13 +18,13 @@ pub fn order(scenario: &Scenario, at: Time, json: &str) -> Result<Vec<Event>, In
     let read = || {
         let value: Value = serde_json::from_str(json).map_err(|error| {
             let reason = one_line(&error.to_string());
-            Fault::new(Origin::Nowhere, format!("the order is not JSON ({reason}); write {EXAMPLE}"))
+            Fault::new(Origin::Nowhere, format!("the order is not JSON ({reason}); write {EXAMPLE_ORDER}"))
         })?;
         match node(&value) {
             Some(Node { data: Data::Table(table), .. }) => build::order(&table, scenario, at),
             _ => Err(Fault::new(
                 Origin::Nowhere,
-                format!("the order is not a table of values; write {EXAMPLE}"),
+                format!("the order is not a table of values; write {EXAMPLE_ORDER}"),
             )),
         }
     };
@@ -32,7 +32,7 @@ pub fn order(scenario: &Scenario, at: Time, json: &str) -> Result<Vec<Event>, In
 }
 
 /// An order for messages.
-const EXAMPLE: &str = "for example {\"link\": \"wlan\", \"set\": {\"rate\": \"5 Mbit/s\"}}";
+const EXAMPLE_ORDER: &str = "for example {\"link\": \"wlan\", \"set\": {\"rate\": \"5 Mbit/s\"}}";
 
 /// A value of JSON as a value of TOML; `None` if there is none, as for `null`.
 fn node(value: &Value) -> Option<Node> {

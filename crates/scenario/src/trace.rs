@@ -104,7 +104,8 @@ fn points(text: &str, column: &Column) -> Result<Vec<(Duration, f64)>, String> {
         if line.is_empty() || (points.is_empty() && line == columns) {
             continue;
         }
-        // The line may be of any file that the scenario names: its content stays out of the message.
+        // The file may be any file on the machine that the scenario names, so the message does not contain its
+        // content.
         let numbers =
             line.split_once(',').and_then(|(time, value)| Some((number_of(time)?, number_of(value)?)));
         let Some((seconds, value)) = numbers else {
@@ -156,7 +157,8 @@ fn parse(text: &str) -> Result<Arc<[u64]>, String> {
         }
         let number = index + 1;
         let Ok(moment) = line.parse::<u64>() else {
-            // The line may be of any file that the scenario names: its content stays out of the message.
+            // The file may be any file on the machine that the scenario names, so the message does not contain its
+            // content.
             return Err(format!(
                 "has no time on its line {number}; write a time in whole milliseconds on each line"
             ));

@@ -32,7 +32,7 @@ pub(super) struct Checked {
 /// bug of ours, never of the input.
 #[derive(Clone, Debug)]
 pub(super) struct Values {
-    /// Its kind, if it has a tag.
+    /// Kind of the table, if it has a tag.
     pub kind: Option<&'static str>,
     pub entries: Vec<Checked>,
 }

@@ -7,7 +7,7 @@ use crate::model::{IpVersion, IpVersions, Link, Scenario, Scope, SharedAddress};
 use anabranch_netem::network::{BuildError, MAX_RENUMBERED_LINKS};
 use anabranch_netem::{InterfaceAddress, Network};
 
-/// Sets the links with the addresses of others, and checks the addresses of all.
+/// Sets the links whose ends use addresses of other links, and checks the addresses of all links.
 pub(super) fn links(
     elements: &[Element<'_>],
     links: &mut [Link],
@@ -49,7 +49,7 @@ pub(super) fn links(
     Ok(())
 }
 
-/// The end of the first link that has the addresses of the second, or the problem.
+/// The end of the first link that uses the addresses of the second, or the problem.
 fn shared(
     links: &[Link],
     [at, other]: [usize; 2],

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 /// Orders read no files.
 const NO_FILES: Source<'_> = Source { file: "", files: &|_| Err("an order reads no files".to_owned()) };
 
-/// More repetitions than any run needs.
+/// Limit of repetitions, above the needs of any run.
 const MAX_REPETITIONS: u64 = 1_000_000;
 
 /// A new value of one key.
@@ -30,7 +30,7 @@ pub(super) enum New {
     Addresses(bool),
     /// A new value of a flow.
     Flow(FlowChange),
-    /// A table that the present queue completes; index in the list of such tables.
+    /// A table that the queue of that time completes; index in the list of such tables.
     Queue(usize),
 }
 
@@ -127,7 +127,7 @@ fn without_queue(table: &Table) -> (Table, Option<Node>) {
     (table, queue)
 }
 
-/// Reads events, and knows the values that those until now have set.
+/// Reads events, and records the values that they set.
 struct Reader<'a> {
     network: Network<'a>,
     index: LinkIndex,
@@ -269,7 +269,7 @@ impl<'a> Reader<'a> {
         Err(Fault::new(value.origin, format!("address of {owner} {problem}")))
     }
 
-    /// Adds the events of one time: one, or further ones where a new queue differs between the directions.
+    /// Adds the events of one time: a single event, or several if a new queue differs between the directions.
     fn expand(&mut self, at: Time, setting: &Setting, events: &mut Vec<Event>) -> Result<(), Fault> {
         let (link, directions) = match setting.subject {
             Changed::Link(link, directions) => (link, directions),
@@ -344,7 +344,7 @@ fn not_of_a_flow(origin: Origin, key: &str, owner: &str) -> Fault {
     Fault::new(origin, message)
 }
 
-/// A link that follows a trace has no rate, or no delay, to change.
+/// Checks that an event sets no rate, or no delay, of a link whose rate or delay follows a trace.
 fn no_change_of_a_trace(
     owner: &str,
     link: &Link,
@@ -439,7 +439,7 @@ fn moments(values: &Values, owner: &str, duration: Duration) -> Result<Vec<Time>
     Ok((0..times).map(|number| Time::ZERO + first + period.saturating_mul(number)).collect())
 }
 
-/// Whether two changes concern the same direction.
+/// True if two changes concern the same direction.
 pub(super) fn overlap(first: Directions, second: Directions) -> bool {
     first == second || first == Directions::Both || second == Directions::Both
 }
@@ -452,8 +452,8 @@ type EarlierChanges = Vec<(Directions, New, Origin)>;
 struct ChangesByTime(BTreeMap<(Time, (&'static str, usize), &'static str), EarlierChanges>);
 
 impl ChangesByTime {
-    /// Two events that set the same key at the same time contradict or repeat each other; their order in the
-    /// file must not decide between them.
+    /// Checks that no two events set the same key at the same time: such events contradict or repeat each other, and
+    /// their order in the file must not decide.
     fn check(&mut self, at: Time, setting: &Setting, network: Network<'_>) -> Result<(), Fault> {
         let (subject, name, changed) = match setting.subject {
             Changed::Link(link, directions) => (("link", link), &network.links[link].name, directions),
@@ -480,7 +480,7 @@ impl ChangesByTime {
 }
 
 impl New {
-    /// Whether another event sets the same value.
+    /// True if another event sets the same value.
     fn repeats(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Change(new), Self::Change(other)) => new == other,

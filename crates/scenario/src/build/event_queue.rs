@@ -1,4 +1,4 @@
-//! New queues of events: each is completed from the queue that the link has then.
+//! New queues of events. Each is completed from the queue that the link has at that time.
 
 use super::{Source, link};
 use crate::canonical;
@@ -10,7 +10,7 @@ use crate::merge::inherit;
 use crate::model::{Change, Directions, Link, LinkEvent, Queue};
 use crate::table::queue;
 
-/// The key alone, for the check of a table.
+/// A section with the key `queue` only, to check the table of a queue.
 static SET: Section = Section {
     title: "set = { … } of an event",
     doc: "",
@@ -31,7 +31,7 @@ const NO_FILES: Source<'_> = Source { file: "", files: &|_| Err("an event reads 
 struct Written {
     table: Table,
     owner: String,
-    /// The queues that it has completed, each with the result: a repeated event meets the same ones.
+    /// Queues that the table has completed, with the results, since a repeated event often meets the same queue.
     known: Vec<(Queue, u32, Queue)>,
 }
 
@@ -90,7 +90,7 @@ impl Queues {
 
 const SIDES: [Directions; 2] = [Directions::Forward, Directions::Reverse];
 
-/// An event with the key alone.
+/// Wraps the table of a queue as an event with that key only.
 fn table(node: Node) -> Table {
     let only = |key: &str, node: Node| Table {
         entries: vec![Entry { key: key.to_owned(), origin: node.origin, node }],

@@ -1,5 +1,5 @@
-//! Checks that packets and messages fit into links and buffers: data that does not fit would wait forever,
-//! and the path would seem dead.
+//! Checks that packets and messages fit into links and buffers. Data that does not fit would never be sent, and the
+//! path would seem dead.
 
 use super::flow::{Placed, is_host};
 use super::seconds;
@@ -25,7 +25,7 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
 /// RFC 8200 §5: every link carries packets of this size, bytes.
 const MIN_IPV6_MTU: u32 = 1280;
 
-/// IPv6 needs a minimum MTU.
+/// Checks the MTUs of links that carry IPv6.
 pub(super) fn links(ip: IpVersions, links: &[Link]) -> Result<(), Fault> {
     let least = |link: &Link| link.forward.mtu.min(link.reverse.mtu);
     let is_narrow = |link: &&Link| link.versions(ip).has(IpVersion::V6) && least(link) < MIN_IPV6_MTU;
@@ -70,7 +70,7 @@ pub(super) fn scopes(ip: IpVersions, links: &[Link], flows: &[Placed]) -> Result
     Err(Fault::new(Origin::Nowhere, message))
 }
 
-/// A flow's own packet size must fit the links at its ends.
+/// Checks that a flow's own packet size fits the links at its ends.
 fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     let flow = &placed.flow;
     let Some(mtu) = flow.mtu else {
@@ -93,7 +93,7 @@ fn packets(links: &[Link], placed: &Placed) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The initial and the minimum retransmission timeout must not exceed the maximum.
+/// Checks that the initial and the minimum retransmission timeout do not exceed the maximum.
 fn timeouts(placed: &Placed) -> Result<(), Fault> {
     let Flow { name, protocol, .. } = &placed.flow;
     let Some(RtoBounds { initial, min, max }) = protocol.rto() else { return Ok(()) };
@@ -110,7 +110,7 @@ fn timeouts(placed: &Placed) -> Result<(), Fault> {
     Err(Fault::new(placed.origin_of(key), message))
 }
 
-/// Records of routers come from network control.
+/// Checks that a scheduler that uses records of routers has network control.
 fn information(placed: &Placed) -> Result<(), Fault> {
     let Protocol::Sctp(config) = &placed.flow.protocol else { return Ok(()) };
     if config.information == Information::Scenario || config.network_control.is_some() {
@@ -127,7 +127,7 @@ fn information(placed: &Placed) -> Result<(), Fault> {
 /// RFC 9260 §6: the smallest initial window of an association.
 const MIN_RECEIVE_WINDOW: u64 = 1500;
 
-/// SCTP accepts only whole messages, so the send buffer must hold the largest.
+/// Checks the buffers of an association: SCTP accepts only whole messages, so the send buffer must hold the largest.
 fn association(placed: &Placed, config: &sctp::Config) -> Result<(), Fault> {
     let name = &placed.flow.name;
     if config.receive_buffer < MIN_RECEIVE_WINDOW {

@@ -14,10 +14,10 @@ use crate::values::{Checked, Value, Values};
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::congestion::{Entry, Signal};
 use anabranch_multipath::path_manager;
-use anabranch_settings::key::{AUTO, Key};
+use anabranch_settings::key::{AUTO_BUFFER, Key};
 use anabranch_settings::setting;
 
-/// Whether a node is an end of a flow or a proxy.
+/// True if a node is an end of a flow or a proxy.
 pub(super) fn is_host(flows: &[Placed], node: &String) -> bool {
     flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
 }
@@ -43,7 +43,7 @@ impl Placed {
     }
 }
 
-/// Objects to which flows refer.
+/// Other objects of the scenario to which a flow refers.
 struct Surroundings<'a> {
     links: &'a [Link],
     index: LinkIndex,
@@ -154,12 +154,12 @@ fn stacks(values: &Values) -> [Option<Stack>; 2] {
     }
 }
 
-/// The host at the other end of a flow's connection.
+/// The host where the flow's own connection ends: the proxy or the receiving host.
 fn met(values: &Values) -> &str {
     values.find("through").map_or_else(|| values.text("to"), |entry| entry.value.text())
 }
 
-/// The protocol determines the keys that a flow takes, so it is read before the others are checked.
+/// Reads the protocol of a flow, which determines the keys that are checked next.
 fn protocol(element: &Element<'_>, defaults: &Table, owner: &str) -> Result<Protocols, Fault> {
     let list = choices::PROTOCOLS;
     let names: Vec<_> = list.iter().map(|entry| entry.name).collect();
@@ -179,7 +179,7 @@ fn protocol(element: &Element<'_>, defaults: &Table, owner: &str) -> Result<Prot
     })
 }
 
-/// When a flow starts and stops.
+/// Start and stop times of a flow.
 struct Lifetime {
     start: Time,
     start_spread: Duration,
@@ -234,13 +234,14 @@ fn direction(
     Err(Fault::new(origin, format!("direction of {owner} is {}, but {problem}", quoted(entry.value.text()))))
 }
 
-/// A key that only some congestion controls support. A flow that inherits it from the defaults does without.
+/// A key that only some congestion controls support. A flow that inherits it from the defaults ignores it with other
+/// controls.
 struct Restriction {
     key: &'static str,
     supports: fn(&Entry) -> bool,
     /// The supporting controls, for messages.
     whom: &'static str,
-    /// Whether the flow may give the default value with any control.
+    /// True if the flow may give the default value with any control.
     allows_default: bool,
 }
 
@@ -273,7 +274,7 @@ fn settings(values: &Values, kind: Protocols, own: &Table, owner: &str) -> Resul
     for (key, _) in defaults.entries() {
         if let Some(entry) = values.find(key.name) {
             let value = setting(entry, key, (kind, owner))?;
-            protocol.put(key.name, value).expect(CHECKED);
+            protocol.put(key.name, value).expect(CHECKED_BEFORE);
         }
     }
     let Some(control) = protocol.congestion().map(|choice| choice.entry) else { return Ok(protocol) };
@@ -287,7 +288,7 @@ fn settings(values: &Values, kind: Protocols, own: &Table, owner: &str) -> Resul
             );
             return Err(Fault::new(values.get(key).origin, message));
         }
-        protocol.put(key, default).expect(CHECKED);
+        protocol.put(key, default).expect(CHECKED_BEFORE);
     }
     check_whole_packets(&protocol, values, owner)?;
     if let Protocol::Sctp(config) = &protocol {
@@ -305,7 +306,7 @@ fn setting(entry: &Checked, key: &Key, (kind, owner): (Protocols, &str)) -> Resu
         Value::Time(time) => setting::Value::Time(*time),
         Value::Size(bytes) => setting::Value::Size(*bytes),
         // Only TCP connections adapt the size of their buffers.
-        Value::Text(word) if word == AUTO && kind != Protocols::TCP => {
+        Value::Text(word) if word == AUTO_BUFFER && kind != Protocols::TCP => {
             let (name, protocol) = (entry.key, kind.names().concat());
             let message = format!(
                 "{name} of {owner} is \"auto\", which only tcp supports; write a size for {protocol}"
@@ -314,15 +315,15 @@ fn setting(entry: &Checked, key: &Key, (kind, owner): (Protocols, &str)) -> Resu
         }
         Value::Text(word) => match key.takes.word(word) {
             Some(word) => setting::Value::Word(word),
-            None => setting::Value::PathManager(path_manager::parse(word).expect(CHECKED)),
+            None => setting::Value::PathManager(path_manager::parse(word).expect(CHECKED_BEFORE)),
         },
         Value::List(numbers) => setting::Value::Integers(numbers.iter().map(Value::integer).collect()),
         other => unreachable!("no setting of a protocol takes {other:?}"),
     })
 }
 
-/// Reason why a checked value can be set.
-const CHECKED: &str = "the value was checked against the same key";
+/// Message of the panic if a checked value cannot be set.
+const CHECKED_BEFORE: &str = "the value was checked against the same key";
 
 /// Checks that a control that models its paths does not have windows of whole segments.
 fn check_whole_packets(protocol: &Protocol, values: &Values, owner: &str) -> Result<(), Fault> {

@@ -47,7 +47,7 @@ fn link(
     };
     let context = Context { owner: &owner, protocol: None, complete: true };
     let mut merged = inherit(element.table.clone(), defaults, &LINK, None);
-    // The other direction is checked with the values that it inherits from this one.
+    // The reverse direction is checked together with the values that it inherits from the forward one.
     let reverse = merged.take("reverse").map(|node| reversed(node, &merged, &owner)).transpose()?;
     let values = check::section(&merged, element.origin, &LINK, context)?;
     let between = values.get("between");
@@ -57,7 +57,7 @@ fn link(
         let message = format!("{owner} connects {} to itself; name two nodes", quoted(&between_names[0]));
         return Err(Fault::new(between.origin, message));
     }
-    // A queue that is all of the defaults is theirs in messages, too.
+    // In messages, a queue that comes from the defaults as a whole belongs to them.
     let queue_owner = if element.table.get("queue").is_some() || defaults.get("queue").is_none() {
         &owner
     } else {
@@ -169,7 +169,7 @@ fn inconsistent(what: &str, values: &Values, owner: &str, mistake: &InvalidValue
     Fault::new(values.get(key).origin, message)
 }
 
-/// The values of a kind, in the words in which it declared its keys.
+/// The checked values of a kind, converted to the types in which the kind declared its keys.
 pub(super) fn declared(
     values: &Values,
     kinds: &[&'static Kind],
@@ -199,7 +199,7 @@ pub(super) fn declared(
     values.entries.iter().map(|entry| Ok((entry.key, value(entry)?))).collect()
 }
 
-/// A reordering rate of zero means no reordering.
+/// Reordering; `None` for a rate of zero.
 pub(super) fn reorder(values: &Values) -> Option<Reorder> {
     let reorder = Reorder { rate: values.number("rate"), delay: values.time("delay") };
     (reorder.rate > 0.0 && reorder.delay > Duration::ZERO).then_some(reorder)

@@ -13,7 +13,7 @@ use anabranch_middlebox::Settings;
 use anabranch_netem::keys;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// All of them, in file order.
+/// All middleboxes, in file order.
 pub(super) fn middleboxes(
     elements: &[Element<'_>],
     (links, flows): (&[Link], &[Placed]),

@@ -10,7 +10,7 @@ use crate::table::ROUTER;
 use anabranch_netem::network::BuildError;
 use std::collections::BTreeSet;
 
-/// All of them, in file order.
+/// All routers with settings, in file order.
 pub(super) fn routers(
     elements: &[Element<'_>],
     links: &[Link],

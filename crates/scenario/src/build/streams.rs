@@ -17,7 +17,7 @@ pub(super) fn check(config: &Config, values: &Values, own: &Table, owner: &str) 
         }
         let fault = |message: String| Fault::new(values.get(key).origin, message);
         if config.stream_scheduler != scheduler {
-            // A flow that inherits the key from the defaults does without.
+            // A flow that inherits the key from the defaults ignores it.
             if own.get(key).is_none() {
                 continue;
             }

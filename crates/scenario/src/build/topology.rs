@@ -107,7 +107,7 @@ impl<'a> Network<'a> {
         (0..parents.len()).map(|node| root(&mut parents, node)).collect()
     }
 
-    /// Whether two hosts have a common link, or forwarding neighbours in the same area.
+    /// True if two hosts have a common link, or forwarding neighbours in the same area.
     fn connected(&self, ends: [&str; 2], hosts: &BTreeSet<&str>, areas: &[usize]) -> bool {
         let [from, to] = ends.map(|node| self.indices[node]);
         let reach = |host: usize| {

@@ -82,7 +82,7 @@ fn reliability(entry: &Checked, owner: &str, protocol: Protocols) -> Result<Reli
     Err(Fault::new(limit.origin, message))
 }
 
-/// A UDP sender gets no feedback about room, so its workload needs a rate.
+/// Checks the workload of a UDP flow: UDP gives no feedback about free space, so the workload needs a rate.
 fn without_feedback(workload: &Workload, owner: &str) -> Result<(), String> {
     let problem = match workload {
         Workload::Saturated { .. } => "a saturated sender needs",

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Length of the span after each event whose deliveries are counted.
-pub const AFTER_EVENT: Duration = Duration::from_secs(5);
+pub const AFTER_EVENT_SPAN: Duration = Duration::from_secs(5);
 
 /// Maximum number of events of a run after which deliveries are counted.
 pub const MAX_COUNTED_EVENTS: usize = 1_000;
@@ -65,7 +65,7 @@ impl AfterEvents {
         }
         while let Some(&before) = self.open.front() {
             let index = self.begun - self.open.len();
-            if self.events[index] + AFTER_EVENT > now {
+            if self.events[index] + AFTER_EVENT_SPAN > now {
                 break;
             }
             self.open.pop_front();
@@ -82,7 +82,7 @@ impl AfterEvents {
         (until > self.events[0]).then(|| self.longest.max(self.pause(until)))
     }
 
-    /// The index of the event after which the fewest bytes were delivered within [`AFTER_EVENT`], with their number. Spans
+    /// The index of the event after which the fewest bytes were delivered within [`AFTER_EVENT_SPAN`], with their number. Spans
     /// that do not end until `end` do not count.
     pub fn least(&self, end: Time) -> Option<(usize, u64)> {
         let mut ended = self.clone();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn without_events_nothing_is_measured() {
+    fn run_without_events_has_no_measured_values() {
         assert!(Deliveries::new(None, [].into(), Time::ZERO).is_none());
     }
 }

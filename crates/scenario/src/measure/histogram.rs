@@ -4,8 +4,8 @@
 use anabranch_base::time::Duration;
 
 /// Each octave has 2⁹ buckets: the middle of a bucket differs from its values by at most 1/1024.
-const BITS: u32 = 9;
-const PER_OCTAVE: u64 = 1 << BITS;
+const BITS_PER_OCTAVE: u32 = 9;
+const BUCKETS_PER_OCTAVE: u64 = 1 << BITS_PER_OCTAVE;
 
 /// A weighted histogram of durations. Its mean and extremes are exact. A quantile is the value of the
 /// weight's rank (nearest rank, no interpolation) with a relative error below 0.1 %, and never beyond the
@@ -54,7 +54,7 @@ impl Histogram {
         }
     }
 
-    /// The counter of a bucket outside of the stored range.
+    /// The counter of a bucket outside the stored range, which is enlarged.
     #[cold]
     fn make_room(&mut self, bucket: usize) -> &mut u64 {
         if self.weights.is_empty() {
@@ -95,28 +95,28 @@ impl Histogram {
         None
     }
 
-    /// Forgets everything.
+    /// Removes all values.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 }
 
 fn bucket(nanos: u64) -> usize {
-    if nanos < 2 * PER_OCTAVE {
+    if nanos < 2 * BUCKETS_PER_OCTAVE {
         return nanos as usize;
     }
-    let octave = nanos.ilog2() - BITS;
-    ((u64::from(octave) << BITS) + (nanos >> octave)) as usize
+    let octave = nanos.ilog2() - BITS_PER_OCTAVE;
+    ((u64::from(octave) << BITS_PER_OCTAVE) + (nanos >> octave)) as usize
 }
 
 /// The middle of a bucket, nanoseconds.
 fn middle(bucket: usize) -> f64 {
     let bucket = bucket as u64;
-    if bucket < 2 * PER_OCTAVE {
+    if bucket < 2 * BUCKETS_PER_OCTAVE {
         return bucket as f64;
     }
-    let octave = (bucket >> BITS) - 1;
-    let low = (bucket - (octave << BITS)) << octave;
+    let octave = (bucket >> BITS_PER_OCTAVE) - 1;
+    let low = (bucket - (octave << BITS_PER_OCTAVE)) << octave;
     low as f64 + ((1_u64 << octave) - 1) as f64 / 2.0
 }
 

@@ -12,7 +12,7 @@ pub struct TimeMeans<const N: usize> {
     /// Value times nanoseconds.
     sums: [u128; N],
     max: [u64; N],
-    /// The end of the last values; later time does not count.
+    /// End of the measurement; later time does not count.
     ended: Option<Time>,
 }
 
@@ -44,7 +44,7 @@ impl<const N: usize> TimeMeans<N> {
         self.values
     }
 
-    /// Ends the values; later time does not count.
+    /// Ends the averaging: later time does not count.
     pub fn end(&mut self, now: Time) {
         self.ended.get_or_insert(now);
     }

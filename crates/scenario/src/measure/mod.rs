@@ -6,7 +6,7 @@ mod histogram;
 mod mean;
 mod pace;
 
-pub use after_events::{AFTER_EVENT, AfterEvents, Deliveries, MAX_COUNTED_EVENTS};
+pub use after_events::{AFTER_EVENT_SPAN, AfterEvents, Deliveries, MAX_COUNTED_EVENTS};
 pub use histogram::Histogram;
 pub use mean::TimeMeans;
 pub use pace::{Outage, Pace};

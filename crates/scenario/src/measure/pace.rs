@@ -3,7 +3,7 @@
 use anabranch_base::time::{Duration, Time};
 
 /// Deliveries are counted in steps of this length.
-const STEP: Duration = Duration::from_millis(100);
+const STEP_LENGTH: Duration = Duration::from_millis(100);
 /// Steps of a span. Rates are compared over spans that begin one step apart.
 const SPAN_STEPS: usize = 5;
 /// Successive spans that must be fast enough: one more than the spans that contain a single step.
@@ -59,7 +59,7 @@ impl Pace {
         let last = step(until).checked_sub(SPAN_STEPS + RECOVERY_SPANS - 1)?;
         let lasts = |&at: &usize| (at..at + RECOVERY_SPANS).all(|at| self.counted(at, mean) >= enough);
         let at = (first..=last).find(lasts)?;
-        Some(STEP.saturating_mul((at - first) as u64))
+        Some(STEP_LENGTH.saturating_mul((at - first) as u64))
     }
 
     /// Delivery of the flow in the last three seconds, relative to that in the same time before the outage.
@@ -95,7 +95,7 @@ impl Pace {
 
     /// The first step that is entirely after the outage.
     const fn up(&self) -> usize {
-        self.outage.up.as_nanos().div_ceil(STEP.as_nanos()) as usize
+        self.outage.up.as_nanos().div_ceil(STEP_LENGTH.as_nanos()) as usize
     }
 
     /// Bytes in some steps.
@@ -107,7 +107,7 @@ impl Pace {
 
 /// The step of a time.
 const fn step(at: Time) -> usize {
-    (at.as_nanos() / STEP.as_nanos()) as usize
+    (at.as_nanos() / STEP_LENGTH.as_nanos()) as usize
 }
 
 #[cfg(test)]

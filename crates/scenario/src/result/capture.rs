@@ -25,12 +25,12 @@ pub struct Settings {
     pub snaplen: Option<u32>,
     /// Link ends, as `node:link`, links, or nodes; empty for all.
     pub ends: Vec<String>,
-    /// Flows; all if there are none.
+    /// Flows; empty for all.
     pub flows: Vec<String>,
 }
 
 impl From<PathBuf> for Settings {
-    /// Everything, into this file.
+    /// Captures everything into this file.
     fn from(file: PathBuf) -> Self {
         Self { file, ..Self::default() }
     }
@@ -231,7 +231,7 @@ impl Capture {
     }
 }
 
-/// A file that goes with this value while it has its path.
+/// A file that is removed when this value is dropped with a path.
 struct Unfinished {
     file: Sink,
     path: Option<PathBuf>,
@@ -240,7 +240,7 @@ struct Unfinished {
 impl Unfinished {
     fn create(path: &Path) -> io::Result<Self> {
         let file = File::create(path)?;
-        // A pipe or a device is not made here.
+        // A pipe or a device was not created here and is not removed.
         let path = file.metadata()?.is_file().then(|| path.to_owned());
         Ok(Self { file: Box::new(file), path })
     }

@@ -22,7 +22,7 @@ pub struct Field {
     pub name: &'static str,
     /// Its type, as written here.
     pub kind: &'static str,
-    /// Whether a document may lack it.
+    /// True if a document may lack it.
     pub may_be_absent: bool,
     /// Its meaning.
     pub doc: &'static str,

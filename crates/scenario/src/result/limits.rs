@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 pub type Times = BTreeMap<String, Option<f64>>;
 
 /// The causes of `blocked_s`, each with its parts in `limited_s`.
-const BLOCKED: [(&str, &[&str]); 5] = [
+const BLOCKED_CAUSES: [(&str, &[&str]); 5] = [
     ("congestion-window", &["congestion-avoidance", "slow-start", "recovery", "timeout"]),
     ("pacing", &["pacing"]),
     ("receive-window", &["receive-window"]),
@@ -19,7 +19,7 @@ const BLOCKED: [(&str, &[&str]); 5] = [
 pub fn blocked(limited: &Times) -> BTreeMap<String, f64> {
     let sum =
         |parts: &[&str]| parts.iter().map(|&part| limited.get(part).copied().flatten()).sum::<Option<f64>>();
-    BLOCKED.iter().filter_map(|&(cause, parts)| Some((cause.to_owned(), sum(parts)?))).collect()
+    BLOCKED_CAUSES.iter().filter_map(|&(cause, parts)| Some((cause.to_owned(), sum(parts)?))).collect()
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use anabranch_netem::{DropCause, Interface, Totals};
 /// The measured part of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// When measuring began.
+    /// Time at which measuring began.
     pub since: Time,
-    /// When it ended.
+    /// Time at which measuring ended.
     pub until: Time,
 }
 

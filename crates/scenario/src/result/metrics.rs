@@ -33,7 +33,7 @@ impl Level {
 pub struct Metric {
     /// The name in studies.
     pub name: &'static str,
-    /// Its label on axes and in tables.
+    /// Label of the metric on axes and in tables.
     pub label: &'static str,
     /// Unit of the values; empty for numbers without one.
     pub unit: &'static str,

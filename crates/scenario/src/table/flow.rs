@@ -92,7 +92,7 @@ pub(crate) struct Own {
     pub key: Key,
     /// The protocol's key before which it stands in documents.
     pub before: &'static str,
-    /// Its place in the canonical form.
+    /// Place of the key in the canonical form.
     pub place: Place,
 }
 

@@ -258,7 +258,7 @@ fn middleboxes_and_hosts_are_overridden_by_name() {
 }
 
 #[test]
-fn the_inside_of_a_nat_is_where_flows_are_sent_from() {
+fn inside_of_a_nat_leads_to_sending_hosts() {
     let link = |a: &str, b: &str| format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbit/s\"\n");
     let flow =
         |from: &str, to: &str| format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\nprotocol = \"tcp\"\n");

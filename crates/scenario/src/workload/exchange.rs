@@ -28,7 +28,7 @@ impl Lengths {
 enum Stage {
     /// The next request is sent at this time.
     Thinking(Time),
-    /// It has sent a request at `since`, and `left` bytes of the response are missing.
+    /// The client has sent a request at `since`, and `left` bytes of the response are missing.
     Waiting { since: Time, left: u64 },
 }
 

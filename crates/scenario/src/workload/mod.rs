@@ -28,12 +28,12 @@ pub enum Step {
     Write {
         /// Bytes; for an endless stream, more than any buffer holds.
         len: u64,
-        /// When the application had the data ready.
+        /// Time at which the application had the data ready.
         born: Time,
     },
     /// Write nothing more and close.
     Close,
-    /// Nothing, until [`Application::wake`].
+    /// The application has nothing to do until [`Application::wake`].
     Idle,
 }
 
@@ -52,7 +52,7 @@ pub struct Application {
     stop: Time,
     wake: Time,
     closed: bool,
-    /// It closed because its workload was complete, not because it was stopped.
+    /// True if the application closed because its workload was complete, not because it was stopped.
     completed: bool,
 }
 
@@ -79,7 +79,7 @@ impl Application {
         Self { pattern, current: None, stop, wake: start, closed: false, completed: false }
     }
 
-    /// Its next step.
+    /// Returns the next step.
     pub fn poll(&mut self, now: Time) -> Step {
         if self.closed {
             return Step::Idle;
@@ -107,7 +107,7 @@ impl Application {
         }
     }
 
-    /// The transport accepted `bytes` of the data that [`poll`](Self::poll) offered.
+    /// Reports that the transport accepted `bytes` of the data that [`poll`](Self::poll) offered.
     pub fn accepted(&mut self, bytes: u64) {
         if let Some(current) = &mut self.current {
             current.left -= bytes.min(current.left);
@@ -117,7 +117,7 @@ impl Application {
         }
     }
 
-    /// It read `bytes` of the data of the other end.
+    /// Reports that the application has read `bytes` of the other end's data.
     pub fn read(&mut self, now: Time, bytes: u64) {
         match &mut self.pattern {
             Pattern::Client(client) => client.read(now, bytes),
@@ -127,7 +127,7 @@ impl Application {
         self.wake = self.wake.min(now);
     }
 
-    /// A proxy has read `len` bytes, which were created at `born`.
+    /// Passes `len` bytes to the application of a proxy, which were created at `born`.
     pub fn give(&mut self, now: Time, len: u64, born: Time) {
         if let Pattern::Relay(relay) = &mut self.pattern {
             relay.give(len, born);
@@ -135,7 +135,7 @@ impl Application {
         }
     }
 
-    /// A proxy has read all data; returns whether this was unknown before.
+    /// Reports to the application of a proxy that no more data will follow; returns whether this was new.
     pub fn give_end(&mut self, now: Time) -> bool {
         match &mut self.pattern {
             Pattern::Relay(relay) if !self.closed => {
@@ -154,13 +154,13 @@ impl Application {
         }
     }
 
-    /// The other end has closed, so nothing more is written.
+    /// Stops writing, because the other end has closed.
     pub const fn end(&mut self) {
         self.closed = true;
         self.wake = Time::MAX;
     }
 
-    /// Its results as a requesting application; `None` for others.
+    /// Results of a requesting application; `None` for other applications.
     pub fn client(&self) -> Option<&Client> {
         match &self.pattern {
             Pattern::Client(client) => Some(client),
@@ -168,7 +168,7 @@ impl Application {
         }
     }
 
-    /// Whether it only answers requests.
+    /// True if it only answers requests.
     pub const fn answers(&self) -> bool {
         matches!(self.pattern, Pattern::Server(_))
     }
@@ -185,7 +185,7 @@ impl Application {
         self.stop
     }
 
-    /// Whether it closed because its workload was complete.
+    /// True if it closed because its workload was complete.
     pub const fn completed(&self) -> bool {
         self.completed
     }
@@ -195,7 +195,7 @@ impl Application {
         self.wake
     }
 
-    /// Whether it has closed.
+    /// True if it has closed.
     pub const fn is_closed(&self) -> bool {
         self.closed
     }

@@ -21,7 +21,7 @@ impl Relay {
         }
     }
 
-    /// There will be no more data; returns whether this was unknown before.
+    /// Marks the end of the data; returns whether this was new.
     pub(super) const fn end(&mut self) -> bool {
         !core::mem::replace(&mut self.ended, true)
     }

@@ -9,7 +9,7 @@ pub(super) enum Next {
     Message { len: u64, born: Option<Time> },
     /// No message before that time.
     At(Time),
-    /// Nothing any more.
+    /// The pattern has ended.
     End,
 }
 
