@@ -11,24 +11,25 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Multicast groups of changes of interfaces and of IPv4 and IPv6 addresses.
-const GROUPS: u32 = 0x1 | 0x10 | 0x100;
+const MULTICAST_GROUPS: u32 = 0x1 | 0x10 | 0x100;
 /// An interface, and a request for all of them (`RTM_NEWLINK`, `RTM_GETLINK`).
-const LINK: u16 = 16;
+const NEW_LINK: u16 = 16;
 const GET_LINK: u16 = 18;
 /// An address, and a request for all of them (`RTM_NEWADDR`, `RTM_GETADDR`).
-const ADDRESS: u16 = 20;
+const NEW_ADDRESS: u16 = 20;
 const GET_ADDRESS: u16 = 22;
 /// Lengths of `struct ifinfomsg` and `struct ifaddrmsg`.
 const LINK_BYTES: usize = 16;
 const ADDRESS_BYTES: usize = 8;
-/// Attributes of an address: the address, or the peer's on a point-to-point interface; and the own address.
+/// Attributes of an address: the address, which is the peer's on a point-to-point interface; and the machine's own
+/// address.
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 /// `IFF_UP | IFF_RUNNING`, and `IFF_LOOPBACK`.
-const UP: u32 = 0x41;
-const LOOPBACK: u32 = 0x8;
+const UP_AND_RUNNING: u32 = 0x41;
+const LOOPBACK_FLAG: u32 = 0x8;
 
-/// An address with the length of its prefix, bits.
+/// An address of the machine and the length of its prefix in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Assigned {
     address: IpAddr,
@@ -36,10 +37,9 @@ struct Assigned {
     interface: u32,
 }
 
-/// Interfaces and addresses of the network namespace of the thread that created it.
+/// Interfaces and addresses of the network namespace of the thread that created this value.
 ///
-/// The content of notifications is ignored: after each, the whole state is read, so that notifications that the
-/// kernel dropped cause no loss.
+/// After each notification the whole state is read, so that notifications that the kernel dropped cause no loss.
 #[derive(Debug)]
 pub struct Carriers {
     notifications: OwnedFd,
@@ -57,7 +57,7 @@ impl Carriers {
     pub fn follow() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let notifications = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
-        bind(&notifications, &SocketAddrNetlink::new(0, GROUPS))?;
+        bind(&notifications, &SocketAddrNetlink::new(0, MULTICAST_GROUPS))?;
         let lists = Lists::open(None)?;
         let mut new = Self { notifications, lists, interfaces: BTreeMap::new(), addresses: Vec::new() };
         new.read()?;
@@ -88,9 +88,11 @@ impl Carriers {
         Ok(any)
     }
 
-    /// Whether the part of the machine is up.
+    /// Returns true if this part of the machine is up.
     pub fn has(&self, attachment: Attachment) -> bool {
-        let up = |index: u32| self.interfaces.get(&index).is_some_and(|flags| flags & UP == UP);
+        let up = |index: u32| {
+            self.interfaces.get(&index).is_some_and(|flags| flags & UP_AND_RUNNING == UP_AND_RUNNING)
+        };
         match attachment {
             Attachment::Nothing => true,
             Attachment::Interface(index) => up(index),
@@ -100,10 +102,11 @@ impl Carriers {
         }
     }
 
-    /// Whether an address belongs to the machine by this assignment: on the loopback interface, all addresses of the
-    /// IPv4 subnet do.
+    /// Returns true if an address belongs to the machine by this assignment: on the loopback interface, all addresses
+    /// of the IPv4 subnet do.
     fn covers(&self, assigned: &Assigned, ip: IpAddr) -> bool {
-        let loopback = self.interfaces.get(&assigned.interface).is_some_and(|flags| flags & LOOPBACK != 0);
+        let loopback =
+            self.interfaces.get(&assigned.interface).is_some_and(|flags| flags & LOOPBACK_FLAG != 0);
         match (assigned.address, ip) {
             (IpAddr::V4(own), IpAddr::V4(other)) if loopback => {
                 let host_bits = 32_u32.saturating_sub(assigned.prefix.into());
@@ -115,8 +118,8 @@ impl Carriers {
 
     fn read(&mut self) -> io::Result<()> {
         let interface = |body: &[u8]| Some((word(body, 4)?, word(body, 8)?));
-        let interfaces = self.lists.read((GET_LINK, &[0; LINK_BYTES]), LINK, interface)?;
-        self.addresses = self.lists.read((GET_ADDRESS, &[0; ADDRESS_BYTES]), ADDRESS, assigned)?;
+        let interfaces = self.lists.read((GET_LINK, &[0; LINK_BYTES]), NEW_LINK, interface)?;
+        self.addresses = self.lists.read((GET_ADDRESS, &[0; ADDRESS_BYTES]), NEW_ADDRESS, assigned)?;
         self.interfaces = interfaces.into_iter().collect();
         Ok(())
     }

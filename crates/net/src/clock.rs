@@ -21,12 +21,12 @@ impl Clock {
         Self { zero_ns: monotonic() }
     }
 
-    /// A clock that is zero when the machine's monotonic clock is `zero_ns`, nanoseconds, and before.
+    /// A clock that is zero until the machine's monotonic clock reaches `zero_ns` nanoseconds.
     pub const fn since(zero_ns: u64) -> Self {
         Self { zero_ns }
     }
 
-    /// The time of the machine's monotonic clock when this one is zero, nanoseconds.
+    /// Reading of the machine's monotonic clock at this clock's zero, nanoseconds.
     pub const fn zero_ns(&self) -> u64 {
         self.zero_ns
     }
@@ -60,9 +60,9 @@ pub(crate) fn timespec(span: Duration) -> Timespec {
     Timespec { tv_sec: (nanos / 1_000_000_000) as i64, tv_nsec: (nanos % 1_000_000_000) as i64 }
 }
 
-/// Gives the calling thread precise timing: its sleeps end in time and not up to 50 µs later, and it has
-/// precedence over other programs. Without root the kernel refuses; packets are then later, and the results
-/// contain their lateness.
+/// Gives the calling thread precise timing: its sleeps end in time instead of up to 50 µs late, and it has precedence
+/// over other programs. Without root the kernel refuses; packets are then later, and the results contain their
+/// lateness.
 pub(crate) fn prefer_this_thread() {
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), HIGHEST_PRIORITY);

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The groups of counters that are kept.
-const GROUPS: [&str; 6] = ["Ip", "Ip6", "Tcp", "TcpExt", "IpExt", "MPTcpExt"];
+/// Groups of counters in the results.
+const COUNTER_GROUPS: [&str; 6] = ["Ip", "Ip6", "Tcp", "TcpExt", "IpExt", "MPTcpExt"];
 
 /// Counters that contain a state or a setting of the kernel, and so can decrease.
-const STATES: [&str; 8] = [
+const STATE_COUNTERS: [&str; 8] = [
     "IpForwarding",
     "IpDefaultTTL",
     "TcpRtoAlgorithm",
@@ -99,7 +99,8 @@ fn changed_counters(
 ) -> BTreeMap<String, u64> {
     let changed = |(name, value): (String, u64)| {
         let earlier = before.get(&name).copied().unwrap_or_default();
-        let count = if STATES.contains(&name.as_str()) { value } else { value.saturating_sub(earlier) };
+        let count =
+            if STATE_COUNTERS.contains(&name.as_str()) { value } else { value.saturating_sub(earlier) };
         (value != earlier).then_some((name, count))
     };
     read_counters.into_iter().filter_map(changed).collect()
@@ -111,9 +112,9 @@ fn parse_line_pairs(text: &str) -> BTreeMap<String, u64> {
     let group = |pair: &[(&str, &str)]| {
         let [(group, names), (_, values)] = *pair else { return Vec::new() };
         let counters = names.split_whitespace().zip(values.split_whitespace());
-        // Among the values of `Tcp` there is a -1, for no limit.
+        // `Tcp` contains a value of -1, which means no limit.
         let counter = |(name, value): (&str, &str)| Some((format!("{group}{name}"), value.parse().ok()?));
-        if GROUPS.contains(&group) { counters.filter_map(counter).collect() } else { Vec::new() }
+        if COUNTER_GROUPS.contains(&group) { counters.filter_map(counter).collect() } else { Vec::new() }
     };
     lines.chunks(2).flat_map(group).collect()
 }

@@ -8,11 +8,11 @@ use std::os::fd::BorrowedFd;
 /// The part of the machine that a device depends on: while it is down, the device carries no packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment {
-    /// None: the device is always up.
+    /// The device depends on nothing: it is always up.
     Nothing,
     /// The interface with this index.
     Interface(u32),
-    /// This address of the machine, and its interface.
+    /// An address of the machine, and the interface that has it.
     Address(IpAddr),
 }
 

@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 /// A TUN interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the device.
     pub name: String,
     /// The kernel's address, and the length of its prefix in bits.
     pub kernel: (IpAddr, u8),
     /// The address of this host.
     pub own: IpAddr,
-    /// Its path carries data only while no other path can.
+    /// True if paths from this device carry data only while no other path can.
     pub backup: bool,
 }
 
@@ -112,7 +112,7 @@ impl Devices {
             })?;
             network.add(device, &[Address::new(ip, mtu)]);
         }
-        // An existing file is emptied last, so that a refused device keeps it.
+        // An existing capture file is emptied last, so that it stays if a device is refused.
         if let Some(file) = &self.pcap {
             capture(&mut network, file).map_err(|error| DevicesError::Capture(file.clone(), error))?;
         }

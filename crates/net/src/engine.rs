@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 
 /// Maximum number of received packets before timers and commands are processed.
 const MAX_BATCH: usize = 64;
-/// Maximum number of events kept for a connection that is not accepted yet; later ones but the last are dropped.
+/// Maximum number of events kept for a connection that is not accepted yet. Beyond it, only the last event is kept.
 const MAX_MISSED_EVENTS: usize = 64;
 
 /// The application of a connection.
@@ -24,9 +24,9 @@ pub trait Application {
     /// until it returns false, that is, until it did nothing.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 
-    /// Whether the engine may remove the connection. It asks after [`Event::Closed`] and the calls of
-    /// [`turn`](Self::turn) that follow. While data is unread this returns false, and the engine asks again after the next
-    /// `turn`.
+    /// True if the engine may remove the connection. The engine calls this after [`Event::Closed`] and the following
+    /// calls of [`turn`](Self::turn). While data is unread this returns false, and the engine calls it again after
+    /// the next `turn`.
     fn is_done(&self) -> bool {
         true
     }
@@ -34,7 +34,7 @@ pub trait Application {
 
 /// Creates the applications of the connections of a listener.
 pub trait Acceptor {
-    /// Whether it accepts a connection now. Other connections wait in the backlog of the listener.
+    /// True if the acceptor has room for a connection now. Connections beyond it wait in the backlog of the listener.
     fn has_room(&self) -> bool {
         true
     }
@@ -49,7 +49,7 @@ impl<F: FnMut() -> Box<dyn Application>> Acceptor for F {
     }
 }
 
-/// A connection without its endpoint, which the host has.
+/// State of a connection, except its endpoint, which is in the host.
 #[derive(Default)]
 struct Connection {
     bytes: Bytes,
@@ -57,7 +57,7 @@ struct Connection {
     application: Option<Box<dyn Application>>,
     /// Events before the connection was accepted.
     missed: Vec<Event>,
-    /// The last event was reported.
+    /// True once the last event was reported.
     over: bool,
 }
 
@@ -271,7 +271,7 @@ impl Engine {
     /// Passes an event of a connection to its application, or keeps it until the connection is accepted.
     fn deliver_event(&mut self, now: Time, id: ConnectionId, event: Event) {
         if self.host.endpoint(id).is_none() {
-            // It ended before it was established, or its listener was closed.
+            // The connection ended before it was established, or its listener was closed.
             self.connections.remove(&id);
             return;
         }
@@ -280,7 +280,7 @@ impl Engine {
         if connection.application.is_some() {
             self.let_act(now, id, &[event]);
         } else if is_last || connection.missed.len() < MAX_MISSED_EVENTS {
-            // Acceptance is followed by a turn, which reads and writes.
+            // A turn follows the acceptance, and reads and writes without these events.
             connection.missed.extend((!matches!(event, Event::Readable | Event::Writable)).then_some(event));
         }
     }

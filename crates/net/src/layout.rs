@@ -11,7 +11,7 @@ use serde::Serialize;
 /// Maximum length of an interface's name (`IFNAMSIZ` less the final zero).
 const MAX_DEVICE_NAME: usize = 15;
 
-/// The first flow's port; each flow has its own, which identifies the kernel's connections.
+/// The first flow's port. Each flow has a separate port, which identifies the kernel's connections.
 pub(crate) const FIRST_PORT: u16 = 5001;
 
 /// The port of a flow, of its receiving host or of its proxy's listener.
@@ -39,7 +39,7 @@ pub struct Layout {
     pub changes: Vec<InterfaceChange>,
     /// Changes of flows' backups, in order of time.
     pub priorities: Vec<PriorityChange>,
-    /// Whether a router chooses among several ways by the hash of a packet's flow.
+    /// True if a router chooses among several ways by the hash of a packet's flow.
     pub has_alternatives: bool,
     /// The scenario with every default.
     pub scenario: serde_json::Value,
@@ -55,12 +55,12 @@ pub struct Host {
     pub interfaces: Vec<HostInterface>,
 }
 
-/// An address of an interface of a host. An interface with several addresses has as many of these.
+/// An address of an interface of a host. An interface with several addresses has one of these for each.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostInterface {
     /// Number of the interface, see [`Interface`].
     pub index: u32,
-    /// Its name on the host: the link's name if that is a valid name of an interface.
+    /// Name of the interface on the host: the link's name if that is a valid name of an interface.
     pub device: String,
     /// The link of which it is an end.
     pub link: String,
@@ -117,7 +117,7 @@ pub struct Route {
     pub host: String,
     /// The largest packet that fits every link in both directions, bytes.
     pub mtu: u32,
-    /// True if no earlier address of the host reaches the address.
+    /// True if no earlier address in the list reaches this address.
     pub first: bool,
 }
 
@@ -161,7 +161,7 @@ pub struct InterfaceChange {
     pub address: Option<String>,
 }
 
-/// Other links' addresses become backups of a flow.
+/// Addresses of other links become the backups of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PriorityChange {
     /// Time of the change, seconds from the start.
@@ -173,7 +173,7 @@ pub struct PriorityChange {
 }
 
 impl Host {
-    /// One entry of each interface, which has several with several addresses.
+    /// One entry of each interface, even if the interface has several addresses.
     pub fn devices(&self) -> impl Iterator<Item = &HostInterface> {
         let is_first = |&(at, interface): &(usize, &HostInterface)| {
             self.interfaces[..at].iter().all(|earlier| earlier.index != interface.index)
@@ -305,7 +305,7 @@ fn pair(scenario: &Scenario, network: &mut Network, flow: usize) -> Pair {
 
 /// The proxies of the flows that have one.
 fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
-    // With both versions, a socket of IPv6 accepts connections of IPv4, too.
+    // With both versions of IP, a socket of IPv6 accepts connections of IPv4, too.
     let any: IpAddr = if scenario.used_versions().has(IpVersion::V6) {
         Ipv6Addr::UNSPECIFIED.into()
     } else {

@@ -1,4 +1,4 @@
-//! Description of the machine, for readers of its results.
+//! Description of the machine for the results.
 
 use anabranch_scenario::result::{HostFacts, LatenessResult};
 use std::collections::BTreeMap;
@@ -53,7 +53,7 @@ struct ProcessorTime {
 impl ProcessorTime {
     /// The column of the time taken by a hypervisor. The following columns, of guests, are contained in
     /// earlier ones.
-    const STOLEN: usize = 7;
+    const STOLEN_COLUMN: usize = 7;
 
     fn now() -> Self {
         Self::parse(&read("/proc/stat"))
@@ -63,8 +63,8 @@ impl ProcessorTime {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
         let ticks: Vec<u64> = line.split_whitespace().map_while(|column| column.parse().ok()).collect();
         Self {
-            all: ticks.iter().take(Self::STOLEN + 1).sum(),
-            stolen: ticks.get(Self::STOLEN).copied().unwrap_or_default(),
+            all: ticks.iter().take(Self::STOLEN_COLUMN + 1).sum(),
+            stolen: ticks.get(Self::STOLEN_COLUMN).copied().unwrap_or_default(),
         }
     }
 
@@ -77,7 +77,7 @@ impl ProcessorTime {
     }
 }
 
-/// A file of the kernel; empty if the kernel does not have it.
+/// Content of a file of the kernel; empty if the kernel has no such file.
 fn read(path: &str) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }

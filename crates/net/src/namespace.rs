@@ -29,7 +29,7 @@ impl Namespace {
         &self.path
     }
 
-    /// Moves the calling thread into it, permanently.
+    /// Moves the calling thread into the namespace, permanently.
     ///
     /// # Errors
     ///

@@ -7,19 +7,19 @@ use rustix::net::{
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The last message of a list (`NLMSG_DONE`), and an error (`NLMSG_ERROR`).
-const DONE: u16 = 3;
-const ERROR: u16 = 2;
+/// Types of the last message of a list (`NLMSG_DONE`) and of an error (`NLMSG_ERROR`).
+const DONE_MESSAGE: u16 = 3;
+const ERROR_MESSAGE: u16 = 2;
 /// `NLM_F_REQUEST | NLM_F_DUMP`.
-const DUMP: u16 = 0x301;
-/// The list changed while the kernel wrote it (`NLM_F_DUMP_INTR`).
-const CHANGED: u16 = 0x10;
+const DUMP_REQUEST: u16 = 0x301;
+/// Flag of a list that changed while the kernel wrote it (`NLM_F_DUMP_INTR`).
+const CHANGED_FLAG: u16 = 0x10;
 /// Length of `struct nlmsghdr`, and of the head of an attribute (`struct nlattr`).
 const HEADER_BYTES: usize = 16;
 const ATTRIBUTE_HEAD_BYTES: usize = 4;
-/// Size of the buffer for a reply; the kernel uses at most this.
+/// Size of the buffer for a reply. The kernel writes at most this many bytes at once.
 const REPLY_BUFFER_BYTES: usize = 1 << 15;
-/// How often a list is read that changes meanwhile.
+/// Limit of reads of a list that changes meanwhile.
 const MAX_READS: u32 = 10;
 
 /// A socket for requests of lists, of the network namespace of the thread that opened it.
@@ -76,12 +76,12 @@ fn encode(request: u16, body: &[u8]) -> Vec<u8> {
     let mut message = vec![0; HEADER_BYTES];
     message[..4].copy_from_slice(&((HEADER_BYTES + body.len()) as u32).to_ne_bytes());
     message[4..6].copy_from_slice(&request.to_ne_bytes());
-    message[6..8].copy_from_slice(&DUMP.to_ne_bytes());
+    message[6..8].copy_from_slice(&DUMP_REQUEST.to_ne_bytes());
     message.extend_from_slice(body);
     message
 }
 
-/// A list as far as it was received.
+/// A list, as far as it was received.
 struct Part {
     ended: bool,
     changed: bool,
@@ -94,10 +94,10 @@ impl Part {
             && (HEADER_BYTES..=bytes.len()).contains(&len)
         {
             let body = &bytes[HEADER_BYTES..len];
-            self.changed |= half(bytes, 6).is_some_and(|flags| flags & CHANGED != 0);
+            self.changed |= half(bytes, 6).is_some_and(|flags| flags & CHANGED_FLAG != 0);
             match half(bytes, 4) {
-                Some(DONE) => self.ended = true,
-                Some(ERROR) => {
+                Some(DONE_MESSAGE) => self.ended = true,
+                Some(ERROR_MESSAGE) => {
                     let code = word(body, 0).map_or(0, u32::cast_signed);
                     return Err(io::Error::from_raw_os_error(code.wrapping_neg()));
                 }
@@ -149,15 +149,15 @@ mod tests {
         let first = [message(16, 2, b"abcde"), message(99, 2, b"other"), message(16, 2, b"f")].concat();
         part.decode(&first, 16, |body| bodies.push(body.to_vec())).expect("no error");
         assert_eq!((bodies.as_slice(), part.ended), (&[b"abcde".to_vec(), b"f".to_vec()][..], false));
-        part.decode(&message(DONE, 2, &[0; 4]), 16, |_| panic!("no item")).expect("no error");
+        part.decode(&message(DONE_MESSAGE, 2, &[0; 4]), 16, |_| panic!("no item")).expect("no error");
         assert!(part.ended && !part.changed);
     }
 
     #[test]
     fn change_during_a_list_is_seen() {
         let mut part = Part { ended: false, changed: false };
-        part.decode(&message(16, 2 | CHANGED, b"a"), 16, |_| {}).expect("no error");
-        part.decode(&message(DONE, 2, &[0; 4]), 16, |_| {}).expect("no error");
+        part.decode(&message(16, 2 | CHANGED_FLAG, b"a"), 16, |_| {}).expect("no error");
+        part.decode(&message(DONE_MESSAGE, 2, &[0; 4]), 16, |_| {}).expect("no error");
         assert!(part.ended && part.changed);
     }
 
@@ -165,7 +165,7 @@ mod tests {
     fn error_of_the_kernel_is_returned() {
         let mut part = Part { ended: false, changed: false };
         // EOPNOTSUPP.
-        let refused = part.decode(&message(ERROR, 0, &(-95_i32).to_ne_bytes()), 16, |_| {});
+        let refused = part.decode(&message(ERROR_MESSAGE, 0, &(-95_i32).to_ne_bytes()), 16, |_| {});
         assert_eq!(refused.expect_err("an error").raw_os_error(), Some(95));
     }
 

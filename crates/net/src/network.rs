@@ -18,21 +18,21 @@ struct Interface {
     device: Box<dyn Device>,
     attachment: Attachment,
     addresses: Vec<Address>,
-    /// The device has failed for good, for example because its interface was deleted.
+    /// True if the device has failed permanently, for example because its interface was deleted.
     failed: bool,
 }
 
-/// All devices of a host, by one clock. A packet leaves by the device of its source address.
+/// All devices of a host, with one clock. A packet leaves by the device of its source address.
 ///
-/// The failure of a device is the loss of its packets and of its addresses, not of the host.
+/// If a device fails, its packets and addresses are lost, and the host continues.
 pub struct Network {
     clock: Clock,
     interfaces: Vec<Interface>,
     /// Addresses that the application has removed.
     removed: Vec<IpAddr>,
-    /// `None`: all devices are up.
+    /// `None` if the state of interfaces is not followed, so that all devices count as up.
     carriers: Option<Carriers>,
-    /// The usable addresses may have changed.
+    /// True if the usable addresses may have changed.
     changed: bool,
     /// Index of the interface that is polled first; every packet advances it.
     next_interface: usize,

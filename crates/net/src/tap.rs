@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 /// Writes packets to a capture. After an error it writes no more, and [`finish`](Self::finish) returns the error.
 ///
-/// Received packets are written again from their values, so an option that the stack does not know is missing.
+/// Received packets are written from their parsed values, so an option that the stack does not know is missing.
 pub struct Tap {
     clock: Clock,
     writer: Writer<Box<dyn Write + Send>>,

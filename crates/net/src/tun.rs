@@ -10,10 +10,9 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 /// Longest IP packet, bytes.
 const MAX_PACKET_BYTES: usize = 65_535;
 
-/// A network interface whose other end is this program. It exists while the value does.
+/// A network interface whose packets this program sends and receives. It exists while the value does.
 ///
-/// The interface has no offloads: packets are in their wire form, with all checksums and no longer than the
-/// MTU.
+/// The interface has no offloads: packets are in their wire form, with all checksums and no longer than the MTU.
 pub struct Tun {
     device: SyncDevice,
     name: String,

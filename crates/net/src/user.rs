@@ -20,7 +20,7 @@ const WORLD: &str = "user";
 /// Interval of the reports of progress to the caller, which may stop the run.
 const REPORT_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
 
-/// The machine's clock from the start of a run on, and how late it delivers packets.
+/// The machine's clock, relative to the start of a run, and the lateness of delivered packets.
 struct WallClock {
     clock: Clock,
     lateness: Lateness,
@@ -71,7 +71,7 @@ pub fn run(
     let (tell, id) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            // The caller waits for this.
+            // The calling thread waits for this message.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             run_here(scenario, options, &shared)
         });

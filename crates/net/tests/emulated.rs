@@ -331,7 +331,8 @@ fn emulated_middleboxes_equal_simulated_ones() {
             write!(text, "[[flow]]\nfrom = \"C\"\nto = \"S\"\n{flow}\n").expect("memory");
             let (_, boxes) = compare_networks("middleboxes", &text, 100);
             assert!(boxes[0].packets > 0, "{does}, {flow}: {boxes:?}");
-            // The shaper's queue may suffice, and only one firewall refuses packets, of protocols with several paths.
+            // In other cases an effect is not certain: the shaper's queue may hold all packets, and a single firewall
+            // refuses only packets of protocols with several paths.
             let is_certain = flow.contains("mptcp") && !does.contains("shaper");
             let has_effect = boxes.iter().any(|found| found.changed + found.dropped > 0);
             assert!(has_effect || !is_certain, "{does}, {flow}: {boxes:?}");
@@ -363,7 +364,7 @@ fn a_thousand_changes_lose_only_dropped_packets() {
     };
     let (mut sent, mut arrived) = (0, 0);
     for round in 0..1000_u64 {
-        // 16 Mbit/s, about the mean rate of the link, so that its queue overflows now and then.
+        // About 16 Mbit/s, the mean rate of the link, so that its queue overflows at times.
         let now = Time::from_nanos(round * 4_000_000);
         network.advance(now, &mut |_| arrived += 1);
         let change = match round % 6 {

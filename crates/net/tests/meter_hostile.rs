@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 const COOKIE: u64 = 7;
 
 fn server() -> Server {
@@ -41,7 +41,7 @@ struct Client {
 impl Client {
     fn connect(server: &Server) -> Self {
         let stream = TcpStream::connect(server.address()).expect("the server listens");
-        stream.set_read_timeout(Some(WAIT)).expect("the option exists");
+        stream.set_read_timeout(Some(WAIT_TIMEOUT)).expect("the option exists");
         Self { lines: BufReader::new(stream) }
     }
 
@@ -116,7 +116,7 @@ fn disconnected_client_frees_the_server() {
     client.send_hello();
     client.plan("30 s");
     drop(client);
-    let news = server.poll(WAIT).expect("an event");
+    let news = server.poll(WAIT_TIMEOUT).expect("an event");
     assert!(news.text.contains("closed the connection"), "{}", news.text);
     check_service(&server);
 }

@@ -1,4 +1,5 @@
-//! A capture of the packets in an emulated network: the simulator's capture, with the bytes of kernels.
+//! A capture of the packets in an emulated network. It has the format of the simulator's capture, with the bytes that
+//! the kernels sent.
 
 use super::packet::RawPacket;
 use crate::layout::flow_of;
@@ -36,7 +37,7 @@ impl Tap {
         })
     }
 
-    /// Whether writing has failed.
+    /// True if writing has failed.
     pub(super) const fn is_broken(&self) -> bool {
         self.failure.is_some()
     }

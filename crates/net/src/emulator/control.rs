@@ -1,4 +1,4 @@
-//! Changes of links by hand, while the emulator runs.
+//! Changes of links that a program makes while the emulator runs.
 
 use crate::clock::Clock;
 use crate::stack::Queue;
@@ -14,14 +14,14 @@ use std::time::Duration;
 /// Maximum time in which the emulator carries out an order.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Changes for the emulator's thread, which it makes together.
+/// Changes that the emulator's thread makes together.
 pub(super) struct Order {
     pub events: Vec<Event>,
     /// Receives the time of the changes.
     pub applied: mpsc::Sender<Time>,
 }
 
-/// Changes that were made.
+/// Changes that the emulator has made.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// Time of the changes, by the emulator's clock.
@@ -37,7 +37,7 @@ pub struct Applied {
 pub enum ControlError {
     /// A setting that is invalid.
     Input(InputError),
-    /// The emulator has ended, or is too busy to carry out the order.
+    /// The emulator has ended, or is too busy to apply the changes.
     NotApplied,
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for ControlError {
 
 impl core::error::Error for ControlError {}
 
-/// Changes the links of an emulator that runs; for any thread.
+/// Changes the links of a running emulator, from any thread.
 pub struct Control {
     clock: Clock,
     /// The scenario, with all changes until now as events.

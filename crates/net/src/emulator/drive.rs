@@ -97,18 +97,18 @@ pub struct Emulator {
     network: EmulatedNetwork,
     attachments: Vec<Attachment>,
     ports: Vec<Port>,
-    /// The next train for each port's host, and when its first packet arrived.
+    /// Next train for the host of each port, and the arrival time of its first packet.
     trains: Vec<(Time, Train)>,
-    /// The port of each interface that belongs to a host.
+    /// Port of each interface that belongs to a host.
     port_of: Vec<Option<usize>>,
-    /// The ports of own stacks, each with its interface.
+    /// Ports of Anabranch's own stacks, each with its interface.
     stacks: Vec<(Interface, StackPort)>,
-    /// The port of the own stack at each interface.
+    /// Port of Anabranch's own stack at each interface.
     stack_of: Vec<Option<usize>>,
     settings: Settings,
     lateness: Lateness,
     trace: Option<Trace>,
-    /// Changes by hand.
+    /// Changes that a program requests during the run.
     orders: Arc<Queue<Order>>,
     /// Buffers for packets read from a host, and for arrivals.
     packets: Vec<RawPacket>,
@@ -145,7 +145,7 @@ impl Emulator {
             let link = &scenario.links[interface.link()];
             let model = [&link.forward, &link.reverse][interface.end()];
             let open = |offloads| Port::open(namespace, device, model.mtu as u16, offloads);
-            // If the kernel lacks offloads, the first port already fails; it and all others are opened without them.
+            // If the kernel lacks offloads, opening the first port fails, and all ports are opened without them.
             let port = match open(offloads) {
                 Err(_) if ports.is_empty() => {
                     offloads = false;
@@ -213,7 +213,7 @@ impl Emulator {
         let told = Arc::clone(&stop);
         let (tell, id) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // The starting thread waits for this message.
+            // The calling thread waits for this message.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
             let result = self.run(clock, until, &told);
             self.orders.close();
@@ -256,7 +256,7 @@ impl Emulator {
         }
     }
 
-    /// Changes links as callers have ordered.
+    /// Applies the changes of links that callers have requested.
     fn carry_out_orders(&mut self, clock: Clock, last: Time) -> io::Result<()> {
         for Order { events, applied } in self.orders.take() {
             let now = clock.now().min(last);
@@ -264,7 +264,7 @@ impl Emulator {
             for event in &events {
                 self.network.apply(now, event);
             }
-            // Ignore errors: the caller does not wait any more.
+            // Ignore errors: the caller no longer waits.
             let _ = applied.send(now);
         }
         Ok(())
@@ -296,7 +296,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Passes the output of own stacks to the network.
+    /// Passes the output of Anabranch's own stacks to the network.
     fn receive_from_stacks(&mut self, clock: Clock, last: Time) -> io::Result<()> {
         for at in 0..self.stacks.len() {
             let (from, stack) = &self.stacks[at];
@@ -346,7 +346,7 @@ impl Emulator {
         Ok(())
     }
 
-    /// Adds a packet to the train for its host; if it does not belong to the train, the train is sent first.
+    /// Adds a packet to the train for its host. If the packet does not fit the train, the train is sent first.
     fn add_to_train(&mut self, port: usize, at: Time, packet: RawPacket) -> io::Result<()> {
         let (since, train) = &mut self.trains[port];
         let refused = if train.is_empty() || at.since(*since) <= COALESCE_TIME {
@@ -461,7 +461,7 @@ impl Running {
         self.id
     }
 
-    /// Whether the emulator has ended, for example because the interface of a host was removed.
+    /// True if the emulator has ended, for example because the interface of a host was removed.
     pub fn is_over(&self) -> bool {
         self.thread.is_finished()
     }

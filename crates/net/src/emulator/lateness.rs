@@ -6,7 +6,7 @@ use anabranch_scenario::result::LatenessResult;
 
 /// A packet that is delivered later than this is late: the transmission time of 1500 bytes at 12
 /// Mbit/s.
-pub const LATE: Duration = Duration::from_millis(1);
+pub const MAX_LATENESS: Duration = Duration::from_millis(1);
 
 /// Maximum share of late packets; with more, the machine was overloaded.
 const MAX_LATE_SHARE: f64 = 0.01;
@@ -26,7 +26,7 @@ impl Lateness {
         let lateness = now.since(due);
         self.histogram.add(lateness, 1);
         self.packets += 1;
-        self.late += u64::from(lateness > LATE);
+        self.late += u64::from(lateness > MAX_LATENESS);
         self.max = self.max.max(lateness);
     }
 

@@ -19,7 +19,7 @@ mod stack_port;
 pub use capture::Tap;
 pub use control::{Applied, Control, ControlError};
 pub use drive::{Attachment, Emulator, OpenError, Outcome, Running, Settings};
-pub use lateness::{LATE, Lateness};
+pub use lateness::{Lateness, MAX_LATENESS};
 pub use middleboxes::Translations;
 pub use network::{Arrived, EmulatedNetwork};
 pub use packet::{RawPacket, Unfinished};

@@ -1,5 +1,5 @@
-//! The emulated network without a clock: the caller passes in each packet with the present time, and each
-//! delivered packet has its time of arrival.
+//! The emulated network without a clock: the caller passes each packet with the current time, and gets delivered
+//! packets with their times of arrival.
 
 use super::capture::Tap;
 use super::middleboxes::{Arrival, Hop, Middleboxes, Translations};
@@ -22,7 +22,7 @@ use core::net::IpAddr;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Marks the end of a route.
-const DELIVERY: u32 = u32::MAX;
+const END_OF_ROUTE: u32 = u32::MAX;
 
 /// Maximum number of unused packet buffers that are kept: enough for a large bandwidth-delay product.
 const MAX_SPARE_BUFFERS: usize = 4096;
@@ -42,9 +42,9 @@ pub struct Arrived {
 #[derive(Debug)]
 struct Direction {
     link: Link<RawPacket>,
-    /// The time of its event in the queue, if there is one; its other events are stale.
+    /// Time of the direction's event in the queue, if there is one. Its events at other times are stale.
     due: Option<Time>,
-    /// Packets that are too large for it are answered with errors.
+    /// True if a packet too large for the direction is answered with an ICMP error.
     answers: bool,
     baseline: Totals,
 }
@@ -71,11 +71,11 @@ pub struct EmulatedNetwork {
     routes_from_nodes: BTreeMap<(u32, InterfaceAddress, FlowHash), Option<u32>>,
     /// Index of the first hop of each stored route.
     stored: BTreeMap<Vec<Interface>, u32>,
-    /// Whether routers choose among several ways by the hash of a packet's flow.
+    /// True if routers choose among several ways by the hash of a packet's flow.
     routes_by_flow: bool,
     /// Routers that choose the ways of paths.
     routers: BTreeMap<usize, ControlRouter>,
-    /// Concatenated routes, each followed by [`DELIVERY`].
+    /// Concatenated routes, each followed by [`END_OF_ROUTE`].
     hops: Vec<u32>,
     events: Vec<Event>,
     /// Index of the next event.
@@ -105,7 +105,7 @@ impl EmulatedNetwork {
         for link in &scenario.links {
             let share = rng.fork(&format!("link.{}.offset", link.name)).unit();
             for (model, direction) in [(&link.forward, "forward"), (&link.reverse, "reverse")] {
-                // The same random streams as the links of a simulation.
+                // The random streams are those of the links in a simulation.
                 let rng = rng.fork(&format!("link.{}.{direction}", link.name));
                 directions.push(Direction {
                     link: Link::new(&model.with_offset(share), &rng),
@@ -147,7 +147,7 @@ impl EmulatedNetwork {
         self.tap.take()
     }
 
-    /// Whether writing the capture has failed.
+    /// True if writing the capture has failed.
     pub fn is_tap_broken(&self) -> bool {
         self.tap.as_ref().is_some_and(Tap::is_broken)
     }
@@ -182,7 +182,8 @@ impl EmulatedNetwork {
     pub fn send_packet(&mut self, now: Time, from: Interface, packet: RawPacket) {
         debug_assert!(self.next_timeout().is_none_or(|due| due > now), "advance() must be called first");
         let destination = packet.destination();
-        // A host's stack searches for routers and neighbours. No node of the network answers.
+        // Multicast packets come from a host's kernel, which searches for routers and neighbours. No node of the
+        // network answers them.
         if destination.is_multicast() {
             return self.recycle(packet.into_bytes());
         }
@@ -293,7 +294,7 @@ impl EmulatedNetwork {
     /// In tests, if events before `now` have not been processed.
     pub fn apply(&mut self, now: Time, event: &Event) {
         debug_assert!(self.next_timeout().is_none_or(|due| due >= now), "advance() must be called first");
-        // The kernel's hosts carry out changes of flows.
+        // Changes of flows concern the kernels of the hosts, not the network.
         let Subject::Link(LinkEvent { link, directions, renumbers, changes }) = &event.subject else {
             return;
         };
@@ -326,7 +327,7 @@ impl EmulatedNetwork {
         if let Some(index) = middlebox {
             return self.pass_to_middlebox(now, (direction, index), packet);
         }
-        if self.hops[packet.next as usize] == DELIVERY {
+        if self.hops[packet.next as usize] == END_OF_ROUTE {
             let to = Interface(direction).opposite();
             deliver(Arrived { at: now, to, packet });
         } else {
@@ -340,7 +341,7 @@ impl EmulatedNetwork {
     /// Processes a packet that has reached the node of a middlebox.
     fn pass_to_middlebox(&mut self, now: Time, (direction, index): (u32, usize), packet: RawPacket) {
         let hop = self.hops[packet.next as usize];
-        let leaves_by = (hop != DELIVERY).then_some(Interface(hop));
+        let leaves_by = (hop != END_OF_ROUTE).then_some(Interface(hop));
         let Self { middleboxes: Some(middleboxes), generations, .. } = self else { return };
         let arrival = Arrival { packet, direction: Interface(direction), leaves_by };
         let sent = middleboxes.pass(now, arrival, generations);
@@ -367,8 +368,8 @@ impl EmulatedNetwork {
                     to.and_then(|to| self.route_from(here, to, hash))
                 }
             };
-            // A router accepts no packet itself.
-            if let Some(next) = next.filter(|&next| self.hops[next as usize] != DELIVERY) {
+            // A packet for the router itself is dropped.
+            if let Some(next) = next.filter(|&next| self.hops[next as usize] != END_OF_ROUTE) {
                 self.offer(now, next, packet);
             } else {
                 self.unreachable += 1;
@@ -464,7 +465,7 @@ impl EmulatedNetwork {
             return;
         }
         let to = self.address_of(source);
-        // An error takes the way of the packet that it quotes.
+        // An error takes the way of the packet that it quotes, so it gets the hash of that packet.
         let hash = self.route_hash(packet);
         let Some(start) = to.and_then(|to| self.route_from(direction, to, hash)) else {
             self.unreachable += 1;
@@ -515,7 +516,7 @@ impl EmulatedNetwork {
         }
         let start = self.hops.len() as u32;
         self.hops.extend(route.iter().map(|hop| hop.0));
-        self.hops.push(DELIVERY);
+        self.hops.push(END_OF_ROUTE);
         self.stored.insert(route, start);
         start
     }

@@ -18,14 +18,14 @@ const IPV6_LEN: usize = 40;
 pub struct RawPacket {
     /// At least a whole IP header without options.
     bytes: Vec<u8>,
-    /// Its next hop; used by the forwarding component.
+    /// Next hop of the packet; used by the forwarding component.
     pub(super) next: u32,
-    /// Its transport's checksum, if that is unfinished.
+    /// The transport's checksum, if the sender has left it to be computed.
     unfinished: Option<Unfinished>,
 }
 
-/// A checksum that contains only the sum over addresses, protocol and length. The receiver of the packet may
-/// finish it. It may also accept the packet without it, because emulated links do not damage packets.
+/// A transport checksum that contains only the sum over addresses, protocol and length. The receiver of the packet
+/// may finish it. It may also accept the packet without it, because emulated links do not damage packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished {
     /// Offset of the data that it covers.
@@ -98,7 +98,7 @@ impl RawPacket {
         self.address(16, 24)
     }
 
-    /// Its ECN field.
+    /// ECN field of the packet.
     pub fn ecn(&self) -> Ecn {
         Ecn::from_bits(if self.is_ipv4() { self.bytes[1] } else { self.bytes[1] >> 4 })
     }
@@ -117,7 +117,7 @@ impl RawPacket {
         self.bytes[0] >> 4 == 4
     }
 
-    /// Whether it is a fragment, or may be the first of several.
+    /// Returns true if the packet is a fragment, the first one included.
     fn is_fragment(&self) -> bool {
         self.is_ipv4() && (self.bytes[6] & 0x3f, self.bytes[7]) != (0, 0)
     }
@@ -159,7 +159,7 @@ impl RawPacket {
         request.replace_in(&mut self.bytes[transport..]);
     }
 
-    /// Whether it is an ICMP error (RFC 1122 §3.2.2, RFC 4443 §2.1).
+    /// True if it is an ICMP error (RFC 1122 §3.2.2, RFC 4443 §2.1).
     fn is_error(&self) -> bool {
         let kind = self.bytes.get(self.header_len()).copied();
         match self.protocol() {
@@ -169,7 +169,7 @@ impl RawPacket {
         }
     }
 
-    /// Whether it is a fragment that does not begin with a transport header.
+    /// True if it is a fragment that does not begin with a transport header.
     fn is_later_fragment(&self) -> bool {
         self.is_ipv4() && (self.bytes[6] & 0x1f, self.bytes[7]) != (0, 0)
     }
@@ -202,13 +202,13 @@ const UDP_LEN: usize = 8;
 /// Length of SCTP's common header, bytes.
 const SCTP_LEN: usize = 12;
 
-/// Whether a UDP header has the port of encapsulated SCTP (RFC 6951 §3).
+/// True if a UDP header has the port of encapsulated SCTP (RFC 6951 §3).
 fn is_encapsulation(header: [u8; UDP_LEN]) -> bool {
     let port = sctp::UDP_PORT.to_be_bytes();
     header[..2] == port || header[2..4] == port
 }
 
-/// Whether an SCTP packet has a DATA or I-DATA chunk.
+/// True if an SCTP packet has a DATA or I-DATA chunk.
 fn has_data_chunk(packet: &[u8]) -> bool {
     let mut chunks = packet.get(SCTP_LEN..).unwrap_or_default();
     while let Some(&[kind, _, high, low]) = chunks.first_chunk() {

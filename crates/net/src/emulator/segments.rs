@@ -125,11 +125,11 @@ fn finish_lengths(packet: &mut [u8], (start, offset): (u16, u16)) {
     let [high, low] = ((total - at) as u16).to_be_bytes();
     let pseudo = Checksum::new().bytes(&packet[addresses]).bytes(&[0, carried, high, low]);
     let field = at + usize::from(offset);
-    // The sum itself and not its complement, to which the kernel adds the rest.
+    // The field contains the sum, not its complement; the kernel adds the rest.
     packet[field..field + 2].copy_from_slice(&(!pseudo.finish()).to_be_bytes());
 }
 
-/// Packets for a host, in order, that are passed as one.
+/// Packets for a host, in order, that are passed as one long packet.
 #[derive(Debug, Default)]
 pub struct Train {
     packets: Vec<RawPacket>,
@@ -210,7 +210,7 @@ impl Train {
     }
 }
 
-/// The properties of a packet that may be merged: a TCP segment with payload and an unfinished checksum.
+/// Properties of a packet that may be merged: a TCP segment with payload and an unfinished checksum.
 fn segment_properties(packet: &RawPacket) -> Option<SegmentProperties<'_>> {
     let unfinished = packet.unfinished().filter(|unfinished| unfinished.offset == TCP_CHECKSUM)?;
     let bytes = packet.bytes();
@@ -226,7 +226,7 @@ fn segment_properties(packet: &RawPacket) -> Option<SegmentProperties<'_>> {
     })
 }
 
-/// Whether a packet continues a train that begins with `first` and ends with `last`.
+/// True if a packet continues a train that begins with `first` and ends with `last`.
 fn continues_train(first: &RawPacket, last: &RawPacket, next: &RawPacket) -> bool {
     let (Some(first), Some(last), Some(next)) =
         (segment_properties(first), segment_properties(last), segment_properties(next))
@@ -240,7 +240,7 @@ fn continues_train(first: &RawPacket, last: &RawPacket, next: &RawPacket) -> boo
     continues && even && plain(&first) && plain(&next) && same_headers(&first, &next)
 }
 
-/// Whether two segments have the same headers, apart from fields that depend on their places and lengths.
+/// True if two segments have the same headers, apart from fields that depend on their places and lengths.
 fn same_headers(one: &SegmentProperties<'_>, other: &SegmentProperties<'_>) -> bool {
     if one.head.len() != other.head.len() || one.start != other.start {
         return false;

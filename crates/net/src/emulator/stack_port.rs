@@ -1,7 +1,7 @@
 //! The attachment of Anabranch's own stacks to the emulated network, within the process.
 //!
-//! A host's kernel and its own stack share the addresses of the host. A packet belongs to the own stack if it belongs to one
-//! of its flows: each flow has a port of its listening end that no other flow has.
+//! The kernel and the own stack of a host share the addresses of the host. A packet goes to the own stack if it
+//! belongs to one of the stack's flows: no two flows have the same port at their listening ends.
 
 use super::packet::RawPacket;
 use crate::device::{Attachment, Device, Fill};
@@ -23,7 +23,7 @@ const MAX_WAITING_PACKETS: usize = 1000;
 pub struct FlowEnd {
     /// Port of the flow's listening end.
     pub port: u16,
-    /// The stack listens; otherwise it connects.
+    /// True if the stack listens, false if it connects.
     pub listens: bool,
 }
 
@@ -32,9 +32,9 @@ pub struct FlowEnd {
 pub enum Receiver {
     /// The kernel of the host.
     Kernel,
-    /// Its own stack.
+    /// The flow's own stack in user space.
     Stack,
-    /// Both: errors, which quote packets of either.
+    /// Both: ICMP errors, which may quote packets of either.
     Both,
 }
 
@@ -56,7 +56,7 @@ pub struct StackPort {
 pub struct StackDevice {
     wire: Arc<Wire>,
     interface: Interface,
-    /// Index of the interface in the namespace of the host, with which the device goes down.
+    /// Index of the interface in the namespace of the host. The device is down while this interface is.
     index: u32,
     received: VecDeque<Vec<u8>>,
 }

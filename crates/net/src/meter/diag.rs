@@ -14,20 +14,20 @@ const REQUEST_BYTES: usize = 56;
 /// Length of `struct inet_diag_msg`.
 const MESSAGE_BYTES: usize = 72;
 /// The attribute with `struct tcp_info` or `struct mptcp_info`, and the bit that requests it.
-const INFO: u16 = 2;
-const INFO_BIT: u8 = 1 << (INFO - 1);
+const INFO_ATTRIBUTE: u16 = 2;
+const INFO_BIT: u8 = 1 << (INFO_ATTRIBUTE - 1);
 /// The nested attributes with the token of the connection at this end: `INET_DIAG_ULP_INFO`, `INET_ULP_INFO_MPTCP` and
 /// `MPTCP_SUBFLOW_ATTR_TOKEN_LOC`.
-const TOKEN: [u16; 3] = [19, 3, 2];
+const TOKEN_ATTRIBUTES: [u16; 3] = [19, 3, 2];
 /// The attribute of a request for a protocol without an 8-bit number (`INET_DIAG_REQ_PROTOCOL`).
 const REQUEST_PROTOCOL: u16 = 3;
 const TCP: u8 = 6;
 /// `IPPROTO_RAW` means that the protocol is in the attribute.
-const RAW: u8 = 255;
+const PROTOCOL_IN_ATTRIBUTE: u8 = 255;
 const MPTCP: u32 = 262;
 
 /// The requested states: those of established connections.
-const STATES: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
+const ESTABLISHED_STATES: u32 = 1 << ESTABLISHED | 1 << 4 | 1 << 5 | 1 << 8 | 1 << 9 | 1 << 11;
 const ESTABLISHED: u8 = 1;
 
 /// A socket of the kernel.
@@ -37,9 +37,10 @@ pub struct Socket {
     pub local: SocketAddr,
     /// The other end.
     pub remote: SocketAddr,
-    /// Whether it is established, rather than closing.
+    /// True if the connection is established, false if it is closing.
     pub established: bool,
-    /// Of a Multipath TCP subflow: the token of its connection at this end, which the kernel shows to an administrator.
+    /// For a Multipath TCP subflow: the token of its connection at this end, which the kernel shows to an
+    /// administrator.
     pub token: Option<u32>,
     /// `struct tcp_info` or `struct mptcp_info`, in this kernel's length.
     info: Vec<u8>,
@@ -137,7 +138,7 @@ pub struct TcpInfo {
     /// Time for which the peer's receive window kept data from being sent (`tcpi_rwnd_limited`), microseconds, from Linux
     /// 4.10 on.
     pub receive_window_limited_us: Option<u64>,
-    /// The same for the send buffer (`tcpi_sndbuf_limited`).
+    /// Time limited by the send buffer (`tcpi_sndbuf_limited`).
     pub send_buffer_limited_us: Option<u64>,
 }
 
@@ -240,7 +241,7 @@ impl Diagnostics {
         attribute.extend_from_slice(&8_u16.to_ne_bytes());
         attribute.extend_from_slice(&REQUEST_PROTOCOL.to_ne_bytes());
         attribute.extend_from_slice(&MPTCP.to_ne_bytes());
-        self.list(RAW, &attribute)
+        self.list(PROTOCOL_IN_ATTRIBUTE, &attribute)
     }
 
     fn list(&mut self, protocol: u8, attributes: &[u8]) -> io::Result<Vec<Socket>> {
@@ -251,7 +252,7 @@ impl Diagnostics {
                 IpVersion::V6 => AddressFamily::INET6,
             };
             let mut request = vec![family.as_raw() as u8, protocol, INFO_BIT, 0];
-            request.extend_from_slice(&STATES.to_ne_bytes());
+            request.extend_from_slice(&ESTABLISHED_STATES.to_ne_bytes());
             request.resize(REQUEST_BYTES, 0);
             request.extend_from_slice(attributes);
             found.extend(self.lists.read((BY_FAMILY, &request), BY_FAMILY, socket)?);
@@ -272,20 +273,20 @@ fn socket(message: &[u8]) -> Option<Socket> {
         };
         SocketAddr::new(address, u16::from_be_bytes([head[port], head[port + 1]]))
     };
-    let (_, info) = attributes(rest).find(|(kind, _)| *kind == INFO)?;
+    let (_, info) = attributes(rest).find(|(kind, _)| *kind == INFO_ATTRIBUTE)?;
     Some(Socket {
         local: end(4, 8),
         remote: end(6, 24),
         established: head[1] == ESTABLISHED,
-        token: nested(rest, &TOKEN).and_then(|token| word(token, 0)),
+        token: nested(rest, &TOKEN_ATTRIBUTES).and_then(|token| word(token, 0)),
         info: info.to_vec(),
     })
 }
 
 /// The value of an attribute in nested ones, whose types may have the flag `NLA_F_NESTED`.
 fn nested<'a>(bytes: &'a [u8], kinds: &[u16]) -> Option<&'a [u8]> {
-    const NESTED: u16 = 1 << 15;
+    const NESTED_FLAG: u16 = 1 << 15;
     kinds.iter().try_fold(bytes, |bytes, wanted| {
-        attributes(bytes).find(|(kind, _)| kind & !NESTED == *wanted).map(|(_, value)| value)
+        attributes(bytes).find(|(kind, _)| kind & !NESTED_FLAG == *wanted).map(|(_, value)| value)
     })
 }

@@ -34,7 +34,7 @@ pub struct End {
 pub struct FinishedEnd {
     /// Open sockets, so that the kernel keeps their state.
     sockets: Vec<OwnedFd>,
-    /// Its results as a requesting application; `None` for others.
+    /// Results of a requesting application; `None` for other applications.
     client: Option<Client>,
 }
 
@@ -155,9 +155,9 @@ impl End {
         None
     }
 
-    /// Whether a connection from a proxy is that of a client: removes the header that precedes its stream.
-    /// The proxy also checks that this end listens: the header of such a connection names no client (UNKNOWN), or
-    /// there is none, and the connection is closed at once.
+    /// Reads the PROXY header that precedes the stream of a connection from a proxy; returns true if the connection
+    /// is that of a client. Others come from the proxy's check that this end listens: their header names no client
+    /// (UNKNOWN), or they have none and are closed at once.
     fn remove_proxy_header(&self, connection: &OwnedFd) -> bool {
         while !self.span.is_over() {
             let mut header = [0; MAX_PROXY_HEADER_BYTES];
@@ -179,8 +179,8 @@ impl End {
         false
     }
 
-    /// An end that writes datagrams learns its destination from the first one that it receives, which it
-    /// leaves in the socket.
+    /// Waits for the first datagram, and connects to its sender. An end that writes datagrams learns its destination
+    /// this way. The datagram stays in the socket.
     fn connect_to_sender(&self, socket: &OwnedFd) -> bool {
         while !self.span.is_over() {
             match rustix::net::recvfrom(socket, [0; 0].as_mut_slice(), RecvFlags::PEEK) {

@@ -83,15 +83,16 @@ pub struct OwnEnd {
 pub struct Flow {
     /// Type of its sockets.
     pub transport: Transport,
-    /// By end, whether the host supports Multipath TCP.
+    /// Whether the host supports Multipath TCP, by end.
     pub multipath: [bool; 2],
-    /// Source address; the port is any.
+    /// Source address; the kernel chooses the port.
     pub local: SocketAddr,
     /// Destination: the receiving host, or its proxy.
     pub remote: SocketAddr,
-    /// Its sockets are of IPv6 and carry packets of IPv4, too: a socket of IPv4 has no subflows of IPv6.
+    /// True if the flow's sockets are of IPv6 and carry packets of IPv4, too: a socket of IPv4 has no subflows of
+    /// IPv6.
     pub dual_stack: bool,
-    /// Its connection ends at a proxy, which opens a TCP connection to the receiving host.
+    /// True if its connection ends at a proxy, which opens a TCP connection to the receiving host.
     pub proxied: bool,
     /// The kernel's name of the congestion control.
     pub congestion: &'static str,
@@ -101,7 +102,7 @@ pub struct Flow {
     pub receive_buffer: Option<usize>,
     /// Send small segments at once.
     pub no_delay: bool,
-    /// When it starts.
+    /// Time at which the flow starts.
     pub start: Time,
     /// The end with the main data of the flow; with requests, the requesting one.
     pub source: usize,
@@ -118,12 +119,13 @@ impl Flow {
         if has_no_mptcp || (self.proxied && end == ACCEPTS) { Transport::Tcp } else { self.transport }
     }
 
-    /// Whether its sockets are of IPv4.
+    /// True if its sockets are of IPv4.
     pub const fn has_ipv4_sockets(&self) -> bool {
         self.remote.is_ipv4() && !self.dual_stack
     }
 
-    /// An address as its sockets take it (RFC 4291 §2.5.5.2).
+    /// An address in the form that the flow's sockets take: IPv4 addresses are mapped to IPv6 for sockets of both
+    /// versions (RFC 4291 §2.5.5.2).
     pub fn socket_address(&self, of: SocketAddr) -> SocketAddr {
         match of.ip() {
             IpAddr::V4(ip) if self.dual_stack => SocketAddr::new(ip.to_ipv6_mapped().into(), of.port()),
@@ -131,8 +133,8 @@ impl Flow {
         }
     }
 
-    /// Whether the kernel's socket at an end needs the congestion control of the flow: not if it only receives from an own
-    /// stack.
+    /// Returns true if the kernel's socket at an end needs the congestion control of the flow. A socket that only
+    /// receives from an own stack needs none.
     pub fn needs_control(&self, end: usize) -> bool {
         self.transport != Transport::Udp && (self.own[1 - end].is_none() || self.applications[end].is_some())
     }
@@ -162,7 +164,7 @@ pub fn flows(scenario: &Scenario, network: &mut Network, seed: u64) -> Result<Ve
         let [from, to] = first;
         let rng = rng.fork(&format!("flow.{}", declared.name));
         let source = usize::from(declared.direction == Directions::Reverse);
-        // UDP sockets have the sizes of TCP.
+        // UDP sockets get the buffer sizes of TCP.
         let defaults = tcp::Config::default();
         let settings = declared.protocol.tcp().unwrap_or(&defaults);
         Ok(Flow {

@@ -33,7 +33,7 @@ pub struct OwnFlow {
     pub index: usize,
     /// The end.
     pub side: usize,
-    /// Its flow and its records.
+    /// The flow of this end and its records.
     pub end: End,
 }
 
@@ -43,11 +43,11 @@ pub struct OwnHost {
     pub namespace: Namespace,
     /// The devices that attach it to the emulated network, each with its addresses.
     pub devices: Vec<(StackDevice, Vec<Address>)>,
-    /// Its ends of flows.
+    /// The ends of flows on this host.
     pub flows: Vec<OwnFlow>,
 }
 
-/// The results of the requesting applications of a host, with the index of the flow and the end.
+/// Results of the requesting applications of a host, each with the index of the flow and the end.
 pub type Clients = Vec<(usize, usize, Option<Client>)>;
 
 impl OwnHost {
@@ -92,14 +92,14 @@ impl OwnHost {
     }
 }
 
-/// An end of a flow in the thread of its host.
+/// An end of a flow, in the thread of its host.
 struct Talk {
     flow: OwnFlow,
     /// The writing application, if there is one.
     speaker: Option<SharedApplication>,
     reports: Arc<Reports>,
     connection: Cell<Option<ConnectionId>>,
-    /// When the application acts next: the start of the flow, or its next write.
+    /// Time of the application's next action: the start of the flow, or its next write.
     wake: Cell<Time>,
 }
 
@@ -187,10 +187,10 @@ struct Talker {
     read: u64,
     bytes: Vec<u8>,
     last_read: Option<Time>,
-    /// The peer has ended writing, and the application knows.
+    /// True once the peer has ended writing and the application knows.
     finished: bool,
     ended_input: bool,
-    /// This end has ended writing, and the connection has ended.
+    /// True once this end has ended writing and the connection has ended.
     closed: bool,
     over: bool,
 }
@@ -267,7 +267,7 @@ impl Talker {
                 Step::Write { len, born } => {
                     let taken = socket.write(self.source.next(len), Write::bytes(0)) as u64;
                     if taken == 0 {
-                        // An event reports room; the application may end before.
+                        // An event will report free space. The application may have ended before that.
                         self.talk
                             .wake
                             .set(Some(speaker.wake()).filter(|&wake| wake > now).unwrap_or(Time::MAX));
@@ -321,7 +321,7 @@ impl Application for Talker {
     }
 }
 
-/// The state of a flow whose connection has ended; `None` after an end in order.
+/// State of a flow whose connection has ended; `None` if it was closed in order.
 const fn state_of(reason: Reason) -> Option<State> {
     match reason {
         Reason::Closed => None,

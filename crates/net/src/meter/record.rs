@@ -13,7 +13,7 @@ pub enum State {
     Opening,
     /// Connected.
     Open,
-    /// Everything was sent and has arrived.
+    /// All data was sent and has arrived.
     Closed,
     /// The other end reset the connection.
     Reset,
@@ -57,7 +57,7 @@ pub fn state_of(error: Errno) -> State {
 /// Record of one direction of a flow's data, from both ends.
 #[derive(Clone, Debug)]
 pub struct TransferTally {
-    /// Its state.
+    /// State of the connection.
     pub state: State,
     /// Bytes of a stream that the sender's socket accepted, or of datagrams that the application wrote.
     pub written: u64,
@@ -73,13 +73,14 @@ pub struct TransferTally {
     pub delays: Histogram,
     /// Reads of the receiver over time, in a run with events.
     pub over_time: Option<Deliveries>,
-    /// When the last byte arrived.
+    /// Time at which the last byte arrived.
     pub completed: Option<Time>,
     /// The sender has closed.
     pub finished_writing: bool,
     /// Received data that differs from sent data, or a failed socket: a sentence.
     pub fault: Option<String>,
-    /// Data of a stream that was written and not read: its end offset, and when the application had it ready.
+    /// Data of a stream that was written and not read: end offset, and the time at which the application had the data
+    /// ready.
     ages: VecDeque<(u64, Time)>,
 }
 
@@ -116,7 +117,7 @@ impl Record {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The sender's socket accepted `len` bytes of a stream that the application had ready at `born`.
+    /// Records that the sender's socket accepted `len` bytes of a stream that the application had ready at `born`.
     pub fn wrote(&self, now: Time, len: u64, born: Time) {
         let warm = now >= self.warmup;
         let mut tally = self.tally();
@@ -129,8 +130,8 @@ impl Record {
         }
     }
 
-    /// The application wrote a datagram, which the kernel accepted, or lost at once, for example while an
-    /// interface is down.
+    /// Records that the application wrote a datagram. `taken` is false if the datagram was lost at once, for example
+    /// while an interface is down.
     pub fn wrote_datagram(&self, now: Time, len: u64, taken: bool) {
         let warm = now >= self.warmup;
         let mut tally = self.tally();
@@ -142,7 +143,7 @@ impl Record {
         tally.written_measured += if warm { len } else { 0 };
     }
 
-    /// The receiver read the next `len` bytes of the stream.
+    /// Records that the receiver read the next `len` bytes of the stream.
     pub fn read(&self, now: Time, len: u64) {
         let warm = now >= self.warmup;
         let mut guard = self.tally();
@@ -152,7 +153,7 @@ impl Record {
         }
         let end = tally.delivered + len;
         while tally.delivered < end {
-            // The reader may be faster than the record of the write.
+            // The read may be recorded before the write.
             let (upto, born) = tally.ages.front().map_or((end, now), |&(upto, born)| (upto.min(end), born));
             let bytes = upto - tally.delivered;
             if warm {
@@ -166,7 +167,7 @@ impl Record {
         }
     }
 
-    /// The receiver read a datagram that the application had ready at `born`.
+    /// Records that the receiver read a datagram that the application had ready at `born`.
     pub fn read_datagram(&self, now: Time, len: u64, born: Time) {
         let warm = now >= self.warmup;
         let mut tally = self.tally();

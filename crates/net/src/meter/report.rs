@@ -29,9 +29,9 @@ pub struct FlowRecords<'a> {
 pub struct Report<'a> {
     /// The scenario of the run.
     pub scenario: &'a Scenario,
-    /// When measuring began.
+    /// Time at which measuring began.
     pub since: Time,
-    /// When the run ended.
+    /// Time at which the run ended.
     pub until: Time,
 }
 
@@ -71,7 +71,7 @@ impl Report<'_> {
             fallback: flow.transport == Transport::Mptcp
                 && samples.mptcp.map_or(!samples.paths.is_empty(), |connection| connection.fallback),
             goodput_bps: self.measured().rate(tally.delivered_measured),
-            // The sum of an empty iterator is minus zero.
+            // The sum of an empty iterator of floats is minus zero.
             throughput_bps: paths.iter().fold(0.0, |sum, path| sum + path.throughput_bps),
             delivered_bytes: tally.delivered,
             written_bytes: tally.written,
@@ -240,7 +240,7 @@ impl Report<'_> {
     }
 }
 
-/// When the last byte arrived, if all applications have closed and all data has arrived.
+/// Time at which the last byte arrived, if all applications have closed and all data has arrived.
 fn completed(records: &FlowRecords<'_>) -> Option<Time> {
     let main = records.main.completed?;
     records.back.map_or(Some(main), |back| Some(main.max(back.completed?)))

@@ -182,7 +182,8 @@ fn own_hosts(flows: Vec<(Namespace, OwnFlow)>, devices: Vec<StackDevice>) -> Vec
             let addresses = own.flat_map(|own| own.addresses.iter().copied());
             let mut of_device: Vec<Address> = Vec::new();
             for (_, address) in addresses.filter(|(at, _)| *at == interface) {
-                // Packets of all flows have to fit, and a backup of one flow is one of all.
+                // The MTU must fit the packets of all flows, and an address that is a backup of one flow is one of
+                // all.
                 match of_device.iter_mut().find(|known| known.ip == address.ip) {
                     Some(known) => {
                         known.mtu = known.mtu.min(address.mtu);

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Maximum number of paths of a flow: the distance between the subjects of two flows in the trace.
-const PATHS: usize = 256;
+const MAX_PATHS_PER_FLOW: usize = 256;
 
 /// A flow's namespaces among the sampled ones, and its port.
 #[derive(Clone, Copy, Debug)]
@@ -141,13 +141,13 @@ impl Sampler {
         let Some(table) = &mut self.trace else { return Ok(()) };
         for (index, (flow, names)) in self.flows.iter().zip(&mut self.names).enumerate() {
             let name = &scenario.flows[index].name;
-            for (at, path) in flow.paths.iter().enumerate().take(PATHS) {
+            for (at, path) in flow.paths.iter().enumerate().take(MAX_PATHS_PER_FLOW) {
                 let path_name = names.of(at, scenario, [path.local.ip(), path.remote.ip()]);
                 let info = &path.latest;
                 let values =
                     [Some(info.cwnd), info.ssthresh, info.srtt_us.map(u64::from), Some(info.in_flight)];
                 let names = format!("{name},{path_name}");
-                let subject = Subject { index: index * PATHS + at, names: &names };
+                let subject = Subject { index: index * MAX_PATHS_PER_FLOW + at, names: &names };
                 table.row(now, subject, &values).map_err(|(path, error)| with_path(&path, &error))?;
             }
         }

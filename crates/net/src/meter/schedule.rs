@@ -8,7 +8,7 @@ const MAX_SWITCHES: usize = 10_000;
 /// The times at which a flow is on. It is off at first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// When it turns on and off, in order; the last one may have no end.
+    /// Times at which the flow turns on and off, in order. The last span may have no end.
     spans: Vec<[Time; 2]>,
     /// After this time the spans repeat.
     period: Option<Duration>,
@@ -46,7 +46,7 @@ impl Schedule {
         }
     }
 
-    /// The time of a period at which it began.
+    /// Start of the period that follows this number of whole periods.
     fn at_period(&self, periods: u64) -> Duration {
         self.period.map_or(Duration::ZERO, |period| period.saturating_mul(periods))
     }
@@ -57,7 +57,7 @@ impl Schedule {
         spans.fold(Duration::ZERO, |total, span| total + span)
     }
 
-    /// Whether the flow is on.
+    /// True if the flow is on.
     pub fn is_on(&self, now: Time) -> bool {
         let (_, within) = self.within_period(now);
         self.spans.iter().any(|&[on, off]| (on..off).contains(&within))
@@ -78,14 +78,14 @@ impl Schedule {
         }
     }
 
-    /// For how long the flow was on before `now`, as a time of its application.
+    /// Duration for which the flow was on before `now`, as the time of its application.
     pub fn active(&self, now: Time) -> Time {
         let (periods, within) = self.within_period(now);
         let whole = self.period.map_or(Duration::ZERO, |period| self.active_within(Time::ZERO + period));
         Time::ZERO + whole.saturating_mul(periods) + self.active_within(within)
     }
 
-    /// The time at which the flow is on and its application has this time; [`Time::MAX`] if there is none.
+    /// Time of the run at which the application's time is `active`; [`Time::MAX`] if there is none.
     pub fn real(&self, active: Time) -> Time {
         if active == Time::MAX {
             return active;

@@ -17,7 +17,7 @@ const SCTP: u32 = 132;
 /// Maximum number of connections that wait to be accepted: a flow has one, and its proxy may probe the port.
 const BACKLOG: i32 = 4;
 
-/// A non-blocking socket of a transport.
+/// Opens a non-blocking socket of a transport.
 ///
 /// # Errors
 ///
@@ -35,8 +35,8 @@ pub fn open_socket(transport: Transport, ipv4: bool) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, kind, flags, protocol)?)
 }
 
-/// Ignores a missing permission: only the machine's root may set any buffer size. Without it, the kernel
-/// adapts the size, up to the maximum of the namespace (`net.ipv4.tcp_rmem`, `tcp_wmem`).
+/// Ignores a missing permission. Only the machine's root may set any buffer size; without it, the kernel adapts the
+/// size, up to the maximum of the namespace (`net.ipv4.tcp_rmem`, `tcp_wmem`).
 fn unless_forbidden(result: Result<(), Errno>) -> Result<(), Errno> {
     if result == Err(Errno::PERM) { Ok(()) } else { result }
 }

@@ -12,9 +12,9 @@ pub const MAX_SLEEP: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Span {
     clock: Clock,
-    /// When measuring begins.
+    /// Time at which measuring begins.
     pub warmup: Time,
-    /// When the run ends.
+    /// Time at which the run ends.
     pub until: Time,
     stop: AtomicBool,
     looks: Mutex<SampleCounts>,
@@ -45,7 +45,7 @@ impl Span {
         self.clock.now()
     }
 
-    /// Whether the run has ended, or was stopped.
+    /// True if the run has ended, or was stopped.
     pub fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.now() >= self.until
     }

@@ -12,7 +12,7 @@ pub struct SharedApplication {
     state: Mutex<State>,
     news: Condvar,
     warmup: Time,
-    /// When it may write; `None` for always. The time of the application stands still otherwise.
+    /// Times at which the application may write; `None` for always. At other times its clock stands still.
     schedule: Option<Schedule>,
 }
 

@@ -71,7 +71,7 @@ pub struct ArrivalsEnd {
     pub arrivals: Arc<Arrivals>,
     /// The pipes of the stack.
     pub pipes: Pipes,
-    /// Whether the protocol has a stream of bytes instead of messages.
+    /// True if the protocol has a stream of bytes instead of messages.
     pub is_stream: bool,
 }
 

@@ -13,7 +13,7 @@ use std::future::poll_fn;
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its bytes, at least one.
+    /// Bytes of the message, at least one.
     pub bytes: Vec<u8>,
     /// The stream.
     pub stream: u16,

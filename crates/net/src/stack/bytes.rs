@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
 /// Payload protocol identifier of the message that ends a direction: `AnEn` in ASCII.
 const END_PPID: u32 = 0x416e_456e;
-/// Its content: SCTP has no empty messages.
+/// Content of that message, because SCTP has no empty messages.
 const END_MESSAGE: [u8; 1] = [0];
 
 /// The end of writing.
@@ -27,8 +27,8 @@ pub enum WriteEnd {
     Message,
 }
 
-/// An association as a stream of bytes: ordered messages of at most 16 KiB on stream 0. It reads the messages of any peer
-/// in the order of their arrival.
+/// An association as a stream of bytes: ordered messages of at most 16 KiB on stream 0. Received messages are read in
+/// the order of their arrival, whatever the peer is.
 pub struct AssociationStream {
     association: Association,
     end: WriteEnd,
@@ -148,7 +148,7 @@ impl AsyncWrite for AssociationStream {
         if self.end == WriteEnd::Message {
             match self.poll_message(context, END_PPID, &END_MESSAGE) {
                 Poll::Pending => return Poll::Pending,
-                // A peer that is no such stream has closed the association.
+                // A peer that is not an [`AssociationStream`] has closed the association.
                 Poll::Ready(Err(_)) if self.received_end => {}
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
                 Poll::Ready(Ok(())) => self.end_bytes.written = END_MESSAGE.len() as u64,

@@ -36,7 +36,7 @@ pub struct Stopped {
 /// The answer to a command.
 pub type Reply<T> = oneshot::Sender<T>;
 
-/// A command. A reply that cannot be sent is ignored: the caller has gone.
+/// A command. Errors of sending its reply are ignored, because the caller no longer waits.
 pub enum Command {
     Connect {
         protocol: Box<Protocol>,
@@ -70,7 +70,7 @@ pub struct Commands {
 }
 
 /// Time for which a stack without handles finishes its connections.
-const LINGER: Duration = Duration::from_secs(60);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Commands {
     /// Sends to this queue.
@@ -98,6 +98,6 @@ impl Commands {
 
 impl Drop for Commands {
     fn drop(&mut self) {
-        self.send(Command::Stop(Stop::Drain(LINGER), None));
+        self.send(Command::Stop(Stop::Drain(DRAIN_TIMEOUT), None));
     }
 }

@@ -11,7 +11,7 @@ use std::io;
 pub enum Error {
     /// The stack has stopped.
     Stopped,
-    /// The connection or the listener cannot be made.
+    /// The connection or the listener cannot be created.
     Host(HostError),
     /// The connection has ended for this reason.
     Ended(Reason),

@@ -32,7 +32,7 @@ impl Link {
     /// Requests a turn, if it is due.
     pub(super) fn turn(&self, due: TurnDue) {
         if due {
-            // A stack that has stopped has ended the pipe.
+            // If the stack has stopped, it has ended the pipe, so the result is not needed.
             self.commands.send(Command::Turn(self.id));
         }
     }
@@ -123,8 +123,8 @@ macro_rules! common {
                 self.0.ended().await
             }
 
-            /// Waits for the next event: paths that come and go, and those of the protocol. The oldest is dropped where
-            /// 1,024 wait. `None` after the end of the connection.
+            /// Waits for the next event: paths that come up or go down, and events of the protocol. Of more than
+            /// 1,024 waiting events, the oldest are dropped. `None` after the end of the connection.
             pub async fn event(&self) -> Option<Event> {
                 self.0.event().await
             }

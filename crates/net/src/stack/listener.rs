@@ -55,7 +55,7 @@ impl Listener {
         let next = poll_fn(|context| {
             let (next, was_full) = self.arrivals.poll_next(context);
             if was_full {
-                // A stack that has stopped has closed the listener.
+                // If the stack has stopped, it has closed the listener, so the result is not needed.
                 self.commands.send(Command::Accept);
             }
             next

@@ -23,13 +23,13 @@ const MAX_EVENTS: usize = 1024;
 /// A received message, or a part of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Its bytes.
+    /// Bytes of the message.
     pub bytes: Vec<u8>,
     /// The stream.
     pub stream: u16,
     /// The payload protocol identifier.
     pub ppid: u32,
-    /// It was sent unordered.
+    /// True if the message was sent unordered.
     pub unordered: bool,
     /// The message continues: the next part of the same stream and kind (ordered or not) belongs to it. Only a message
     /// larger than the receive buffer has parts.
@@ -52,15 +52,15 @@ struct State {
     incoming: VecDeque<u8>,
     received: VecDeque<Received>,
     received_bytes: usize,
-    /// The handle has ended writing, requests an abort, is gone.
+    /// Actions of the handle: it has ended writing, requested an abort, or was dropped.
     closing: bool,
     abort: bool,
     dropped: bool,
-    /// The connection takes no more data and will raise [`Event::Writable`].
+    /// True if the connection accepts no more data and will raise [`Event::Writable`].
     blocked: bool,
-    /// The engine left data unread, for lack of room.
+    /// True if the engine left data unread because the pipe was full.
     paused: bool,
-    /// A turn is already requested.
+    /// True if a turn is already requested.
     turn_due: bool,
     /// The error of the next write.
     refused: Option<Error>,
@@ -318,7 +318,7 @@ impl State {
     /// The end of the data, or a wait for more.
     fn poll_end(&mut self, context: &Context<'_>) -> (Poll<Result<(), Error>>, TurnDue) {
         match self.ended {
-            // The core has data that there was no room for.
+            // The pipe was full, so the connection has more data.
             _ if self.paused => {}
             _ if self.finished => return (Poll::Ready(Ok(())), false),
             Some(Reason::Closed) => return (Poll::Ready(Ok(())), false),

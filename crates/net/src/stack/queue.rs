@@ -53,7 +53,7 @@ impl<C> Queue<C> {
             waiting.commands.len() == 1
         };
         if is_first {
-            // A full counter is readable, too.
+            // If the counter is full, the descriptor is readable, too.
             let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         }
         Ok(())
@@ -63,7 +63,7 @@ impl<C> Queue<C> {
     pub fn take(&self) -> Vec<C> {
         let mut waiting = self.lock();
         if !waiting.commands.is_empty() {
-            // An empty counter is what this leaves.
+            // Afterwards the counter is zero, even if it was zero before.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
         core::mem::take(&mut waiting.commands)
@@ -75,7 +75,7 @@ impl<C> Queue<C> {
         waiting.closed = true;
         let dropped = core::mem::take(&mut waiting.commands);
         drop(waiting);
-        // Outside the lock, since a command may own a handle that sends another one when it is dropped.
+        // Dropped outside the lock, since a command may own a handle that sends another command when it is dropped.
         drop(dropped);
     }
 

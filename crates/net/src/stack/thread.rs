@@ -50,7 +50,7 @@ pub fn run(queue: Arc<Queue<Command>>, network: Network, limits: Limits, secrets
             Some(limit) => limit,
         };
         if thread.engine.step(limit, Some(closer.0.fd())).is_err() {
-            // The kernel lacks memory to wait: no packet will arrive.
+            // The kernel lacks memory to wait for packets, so none will arrive.
             aborted = thread.abort_all();
             break;
         }
@@ -60,7 +60,7 @@ pub fn run(queue: Arc<Queue<Command>>, network: Network, limits: Limits, secrets
     drop(engine);
     drop(closer);
     if let Some(first) = replies.into_iter().next() {
-        // The caller may have gone.
+        // The caller may no longer wait for the reply.
         let _ = first.send(Stopped { aborted, capture });
     }
 }
@@ -74,7 +74,7 @@ struct Thread {
 }
 
 impl Thread {
-    /// Executes a command. The caller may have gone: replies to it are ignored.
+    /// Executes a command. Errors of replies are ignored, because the caller may no longer wait.
     fn obey(&mut self, command: Command) {
         match command {
             Command::Connect { protocol, remote, pipe, reply } => {
@@ -147,7 +147,7 @@ impl Thread {
         if self.stopping.is_some() {
             return Err(Error::Stopped);
         }
-        // Devices that are down must not be the first choice.
+        // First updates the addresses, so that no connection starts on a device that is down.
         self.engine.settle();
         let id = self.engine.connect(protocol, (&remote, port), end)?;
         Ok((id, self.engine.host().endpoint(id).and_then(first_pair)))

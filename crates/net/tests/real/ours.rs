@@ -1,4 +1,4 @@
-//! This stack's side of a transfer.
+//! The side of a transfer that runs this project's stack.
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -87,7 +87,7 @@ pub enum Role {
     Accept(u16),
 }
 
-/// This stack in its role, ready for its peer.
+/// This project's stack in its role, ready for its peer.
 pub struct Side {
     engine: Engine,
     done: Rc<RefCell<Option<Done>>>,

@@ -14,7 +14,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 const NEEDS: [Need; 2] = [Need::Namespaces, usrsctp::NEED];
 
-/// usrsctp uses the standard UDP port at its address, and this stack another port.
+/// usrsctp uses the standard UDP port at its address; this stack uses another port.
 const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Further addresses of both ends, which the tests add and remove.

@@ -251,7 +251,7 @@ fn priority_of_a_path_holds_at_both_ends() {
         shows(&[false, false]).await;
         client.set_backup(PathId(1), true).await.expect("the path exists");
         shows(&[false, true]).await;
-        // The other end takes it back.
+        // The other end makes the path a regular one again.
         server.set_backup(PathId(1), false).await.expect("the path exists");
         shows(&[false, false]).await;
         sleep(Duration::from_millis(700)).await;

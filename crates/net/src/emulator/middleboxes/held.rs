@@ -48,7 +48,7 @@ struct Run {
     next: Serial,
     /// Distance of the data from the subflow's positions; `None` without a mapping.
     shift: Option<u32>,
-    /// Range that is not used yet.
+    /// Range of offsets that is not used yet.
     room: Range<u64>,
 }
 
@@ -56,7 +56,7 @@ struct Run {
 #[derive(Debug, Default)]
 pub(super) struct Held {
     packets: BTreeMap<u64, HeldPacket>,
-    /// By the first offset.
+    /// Pieces by their first offset.
     pieces: BTreeMap<u64, Piece>,
     runs: BTreeMap<FlowKey, Run>,
     next_number: u64,
@@ -107,7 +107,7 @@ impl Held {
         RawPacket::new(bytes).ok()
     }
 
-    /// Removes a packet that has left, or of which a part has left, with the payloads that have left.
+    /// Removes a packet that has left, completely or in part, with the payloads that have left.
     pub fn forget(&mut self, mut packet: Packet, number: Option<u64>) {
         if let Some(number) = number {
             self.packets.remove(&number);
@@ -117,7 +117,7 @@ impl Held {
             let gone: Vec<u64> = self.pieces.range(range).map(|(&offset, _)| offset).collect();
             for piece in gone.into_iter().filter_map(|offset| self.pieces.remove(&offset)) {
                 self.packets.remove(&piece.number);
-                // No later segment can be merged with one that has left.
+                // A segment that has left cannot be merged with later ones.
                 if let Some(key) = piece.segment_of
                     && self.runs.get(&key).is_some_and(|run| run.room.start == payload.end())
                 {
@@ -127,7 +127,8 @@ impl Held {
         });
     }
 
-    /// The offset of a segment: behind the previous one of its connection, if it follows that.
+    /// The offset of a segment: behind the previous segment of its connection if it continues that one, else in a new
+    /// range.
     fn continue_run(&mut self, key: FlowKey, (seq, shift): (Serial, Option<u32>), len: u32) -> u64 {
         let follows = |run: &&mut Run| {
             let has_room = run.room.end - run.room.start >= u64::from(len);

@@ -19,7 +19,7 @@ use held::{Held, Next};
 pub(super) enum Hop {
     /// Index of the next hop in the stored routes.
     Stored(u32),
-    /// The way from the node of the middlebox to the packet's destination.
+    /// The route from the node of the middlebox to the packet's destination.
     ToDestination,
 }
 
@@ -100,7 +100,7 @@ impl Middleboxes {
         placed.result.packets += 1;
         let onward = raw.next;
         let Some(packet) = parsed(&raw) else {
-            // A fragment, or a packet of an unknown protocol: nothing to change, and no flow that is known.
+            // A fragment, or a packet of an unknown protocol, which no middlebox can change or assign to a flow.
             if crosses && placed.drops_unknown {
                 placed.result.dropped += 1;
                 return Vec::new();
@@ -131,7 +131,7 @@ impl Middleboxes {
     pub fn due(&mut self, now: Time, index: usize) -> Vec<(RawPacket, Hop)> {
         let placed = &mut self.all[index];
         if placed.due != Some(now) {
-            // Its next event has become earlier since this one was scheduled.
+            // The middlebox has requested an earlier event since this one was scheduled.
             return Vec::new();
         }
         placed.due = None;

@@ -20,7 +20,7 @@ impl Translations {
     /// The address and port before all translations.
     pub fn original(&self, mut end: SocketAddr) -> SocketAddr {
         let map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Each translator on the way has changed the source once.
+        // Each translator on the way may have changed the source once.
         for _ in 0..map.len() {
             match map.get(&end) {
                 Some(&inner) => end = inner,

@@ -84,7 +84,7 @@ impl Arrivals {
         ExpectedFlows { arrivals: self.clone(), take, early: BTreeMap::new() }
     }
 
-    /// Whether a test expects flows.
+    /// True if a test expects flows.
     pub fn are_expected(&self) -> bool {
         self.expected().is_some()
     }

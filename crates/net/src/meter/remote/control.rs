@@ -101,7 +101,7 @@ pub fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// The same address with another port.
+/// An address with another port.
 pub const fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address
@@ -121,9 +121,9 @@ pub struct Control {
     max_line_bytes: u64,
     /// Received bytes after the last whole line.
     received: Vec<u8>,
-    /// Of these, bytes without an end of a line.
+    /// Number of these bytes that are known to contain no end of a line.
     searched: usize,
-    /// Runs since the first byte of an unfinished line arrived.
+    /// Time since the first byte of an unfinished line arrived.
     unfinished: Option<Clock>,
 }
 
@@ -152,7 +152,7 @@ impl Control {
         Ok(Self { stream, max_line_bytes, received, searched: 0, unfinished })
     }
 
-    /// Whether the other end has closed the connection, even if data precede the end.
+    /// Returns true if the other end has closed the connection, even if unread data precedes the end.
     pub fn is_closed(&self) -> bool {
         let mut fds = [PollFd::new(&self.stream, PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };

@@ -35,7 +35,7 @@ pub struct Header {
     pub number: u32,
     /// Length of the application's message, bytes.
     pub len: u64,
-    /// When the application had it ready, by the clock of its end.
+    /// Time at which the application had the message ready, by the clock of its end.
     pub born: Time,
 }
 

@@ -31,7 +31,7 @@ const GREETING_TIMEOUT: Duration = Duration::from_millis(500);
 pub struct Opened {
     /// The socket.
     pub socket: OwnedFd,
-    /// Its address.
+    /// Local address of the socket.
     pub local: SocketAddr,
 }
 
@@ -225,7 +225,7 @@ pub fn accept(
     {
         return Ok(None);
     }
-    // Not every kernel copies these from the listening socket.
+    // Not every kernel copies these options from the listening socket.
     adopt(&socket, options)?;
     let remote = remote.and_then(|remote| SocketAddr::try_from(remote).ok()).unwrap_or(listening.local);
     Ok(Some((Some(socket), remote)))
@@ -359,7 +359,7 @@ fn greet_by_datagram(socket: OwnedFd, greeting: &[u8; GREETING_BYTES]) -> io::Re
     let clock = Clock::new();
     while clock.now().as_nanos() < REPLY_TIMEOUT.as_nanos() as u64 {
         match rustix::net::send(&socket, greeting, SendFlags::NOSIGNAL) {
-            // The listener may not exist yet.
+            // The datagram is lost while the other end has no socket yet.
             Ok(_) | Err(Errno::CONNREFUSED | Errno::AGAIN | Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -390,8 +390,7 @@ mod tests {
 
     #[test]
     fn tcp_options_are_not_set_on_associations() {
-        // A UDP socket refuses options of TCP, so it represents an association here: no such option may be
-        // set.
+        // A UDP socket stands for an association here: it refuses options of TCP, so the test fails if one is set.
         let socket = open_socket(Transport::Udp, true).expect("the kernel has UDP");
         let options = FlowOptions { congestion: Some("nosuch".to_owned()), ..FlowOptions::default() };
         assert_eq!(configure(&socket, &options, Transport::Sctp, true), Ok(()));

@@ -15,9 +15,9 @@ const MAX_NAME_CHARS: usize = 255;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FlowOptions {
-    /// Its number in the results; `None` for the least that no other flow has.
+    /// Number of the flow in the results; `None` for the smallest number that no other flow has.
     pub id: Option<u32>,
-    /// Its name in the results; `None` for that in the scenario.
+    /// Name of the flow in the results; `None` for the name in the scenario.
     pub description: Option<String>,
     /// Congestion control at both ends.
     pub congestion: Option<String>,
@@ -37,18 +37,18 @@ pub struct FlowOptions {
     pub path_manager: Option<String>,
     /// Splits longer messages into ones of at most this length, bytes.
     pub max_message: Option<u64>,
-    /// When it turns on and off.
+    /// Times at which the flow turns on and off.
     pub on_off: Option<OnOff>,
-    /// A connection that breaks does not end the test.
+    /// True if a broken connection does not end the test.
     pub tolerates_abort: bool,
-    /// It writes over the connection of the flow before it, in the other direction.
+    /// True if the flow writes over the connection of the previous flow, in the other direction.
     pub shares_connection: bool,
 }
 
 /// Times at which a flow turns on and off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OnOff {
-    /// It turns on at the first, off at the second, and so on, seconds.
+    /// Times in seconds: the flow turns on at the first, off at the second, and so on.
     pub times_s: Vec<f64>,
     /// The times repeat after the last one.
     pub repeats: bool,

@@ -57,13 +57,13 @@ pub struct PlannedFlow {
     pub transport: Transport,
     /// The writing applications of client and server.
     pub applications: [Option<Application>; 2],
-    /// When it starts.
+    /// Time at which the flow starts.
     pub start: Time,
-    /// Its number in the results.
+    /// Number of the flow in the results.
     pub id: u32,
-    /// When it is on; `None` for always.
+    /// Times at which the flow is on; `None` for always.
     pub schedule: Option<Schedule>,
-    /// Its options.
+    /// Options of the flow.
     pub options: FlowOptions,
 }
 
@@ -72,9 +72,9 @@ pub struct PlannedFlow {
 pub struct Test {
     /// Flows, in order.
     pub flows: Vec<PlannedFlow>,
-    /// When measuring begins.
+    /// Time at which measuring begins.
     pub warmup: Time,
-    /// When it ends.
+    /// Time at which measuring ends.
     pub until: Time,
     /// Sampling interval.
     pub interval: Duration,

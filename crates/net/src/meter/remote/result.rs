@@ -25,17 +25,17 @@ pub struct EndResult {
 pub struct EndFlow {
     /// The congestion control of its socket; absent if there is none.
     pub congestion: Option<String>,
-    /// Its written data, if it wrote.
+    /// Data that this end wrote, if it wrote.
     pub written: Option<Written>,
-    /// Its read data, if the other end wrote.
+    /// Data that this end read, if the other end wrote.
     pub read: Option<Read>,
     /// Requests with a complete response; absent without requests.
     pub answers: Option<u64>,
     /// From writing a request to reading the last byte of its response, seconds.
     pub response_time_s: Option<Quantiles>,
-    /// Its connections or subflows at every sample.
+    /// Connections or subflows of the flow at every sample.
     pub subflows: Vec<Subflow>,
-    /// Why the connection broke, if the flow tolerates that.
+    /// Reason why the connection broke, if the flow tolerates that.
     pub aborted: Option<String>,
 }
 
@@ -55,29 +55,29 @@ pub struct Written {
 pub struct Read {
     /// Application bytes.
     pub bytes: u64,
-    /// Of these, bytes after the warm-up.
+    /// The part of these bytes that arrived after the warm-up.
     pub measured_bytes: u64,
     /// Messages that arrived whole.
     pub messages: u64,
-    /// Of these, messages after the warm-up.
+    /// The part of these messages that arrived after the warm-up.
     #[serde(default)]
     pub measured_messages: u64,
-    /// Datagrams that arrived after later ones.
+    /// Datagrams that arrived after datagrams with higher numbers.
     pub reordered: u64,
-    /// Number of datagrams sent up to and including the latest one that arrived.
+    /// Number of datagrams sent up to and including the one with the highest number that arrived.
     pub due: u64,
-    /// Of these, datagrams that became due after the warm-up.
+    /// The part of these datagrams that became due after the warm-up.
     #[serde(default)]
     pub measured_due: u64,
     /// Datagrams and connections that do not belong to this test.
     pub foreign: u64,
     /// Bytes per interval.
     pub intervals: Vec<u64>,
-    /// When the last byte arrived, seconds from the start; absent if the writer did not close.
+    /// Time at which the last byte arrived, seconds from the start; absent if the writer did not close.
     pub completed_s: Option<f64>,
     /// From a message's creation to its reading, after the warm-up, seconds; absent without a shared clock.
     pub delay_s: Option<Delay>,
-    /// When each message was read and its delay, seconds, if requested.
+    /// Time at which each message was read and its delay, seconds, if requested.
     pub delays: Vec<(f64, f64)>,
 }
 
@@ -157,7 +157,7 @@ pub struct Document {
 /// A flow of the document.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowDocument {
-    /// Its number.
+    /// Number of the flow.
     pub id: u32,
     /// Name.
     pub name: String,
@@ -173,7 +173,7 @@ pub struct FlowDocument {
     pub response_time_s: Option<Quantiles>,
     /// The connections or subflows at every sample of the writing end.
     pub subflows: Vec<Subflow>,
-    /// Why the connection broke at the client and at the server, if the flow tolerates that.
+    /// Reason why the connection broke at the client and at the server, if the flow tolerates that.
     pub aborted: [Option<String>; 2],
 }
 

@@ -108,7 +108,7 @@ fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool
         match listener.accept() {
             Ok((stream, _)) if shared.is_full(clients.len()) => refuse_excess_client(stream),
             Ok((stream, peer)) => {
-                // Without descriptors the client is disconnected.
+                // Without a free descriptor, the client is disconnected.
                 let Ok(other) = stream.try_clone() else { continue };
                 let (client, tell) = (shared.clone(), tell.clone());
                 let thread = std::thread::spawn(move || {
@@ -151,8 +151,8 @@ struct Client {
 }
 
 impl Client {
-    /// Whether a further connection has to be refused while there are this number of them. The flows of a test come in
-    /// addition to the clients.
+    /// Returns true if a further connection has to be refused while there are this number of them. The flows of a
+    /// test come in addition to the clients.
     fn is_full(&self, connections: usize) -> bool {
         let has_clients = self.clients.load(Ordering::Relaxed) >= MAX_CLIENTS;
         connections >= MAX_CONNECTIONS || has_clients && !self.arrivals.are_expected()
@@ -334,7 +334,8 @@ fn own_address(host: SocketAddr, port: u16) -> SocketAddr {
 fn exchange_hellos(control: &mut Control) -> Result<bool, String> {
     match control.receive(REPLY_TIMEOUT) {
         Ok(Message::Hello { protocol: PROTOCOL, boot: theirs, .. }) => {
-            // A client of another machine must not learn it: it could set the clock of a test.
+            // A client on another machine must not learn the boot identifier, since it could then set the clock of a
+            // test.
             let shared = Some(boot()).filter(|own| !own.is_empty() && theirs == *own);
             let one_clock = shared.is_some();
             control

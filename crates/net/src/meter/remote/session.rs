@@ -25,9 +25,9 @@ const MAX_SAMPLES: usize = 2 << 20;
 /// A connected end of a flow.
 #[derive(Debug)]
 pub struct FlowSocket {
-    /// Its socket.
+    /// Socket of the flow.
     pub socket: OwnedFd,
-    /// Its listening socket: the kernel accepts further subflows only while it is open.
+    /// Listening socket of the flow: the kernel accepts further subflows only while it is open.
     pub listening: Option<OwnedFd>,
     /// Address of this end.
     pub local: SocketAddr,
@@ -75,7 +75,7 @@ pub struct SessionParameters<'a> {
 /// An end's report of an interval.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Interval {
-    /// When it began and ended, seconds.
+    /// Begin and end of the interval, seconds.
     pub span_s: [f64; 2],
     /// For each flow: bytes written and read at this end, and the connections at the interval's end.
     pub flows: Vec<(u64, u64, Vec<Subflow>)>,
@@ -220,7 +220,7 @@ impl Session {
         Interval { span_s: [from.as_secs_f64(), to.as_secs_f64()], flows }
     }
 
-    /// Whether a connection, one of `all`, belongs to a flow: the server has a port for each, unless all share the control
+    /// True if a connection, one of `all`, belongs to a flow: the server has a port for each, unless all share the control
     /// port. Then subflows have the token of the first one.
     fn belongs_to_flow(&self, flow: usize, socket: &Socket, all: &[Socket]) -> bool {
         let line = &self.lines[flow];
@@ -238,7 +238,7 @@ impl Session {
         }
     }
 
-    /// Whether an error has occurred.
+    /// True if an error has occurred.
     pub fn has_failed(&self) -> bool {
         self.tallies.iter().any(|tally| tally.counts().fault.is_some())
     }

@@ -59,7 +59,7 @@ impl Source {
         }
     }
 
-    /// Whether a server at this address may be used.
+    /// True if a server at this address may be used.
     pub fn suits(&self, remote: SocketAddr) -> bool {
         let same = |address: &IpAddr| address.is_ipv6() == remote.is_ipv6();
         self.ipv6.is_none_or(|ipv6| ipv6 == remote.is_ipv6())

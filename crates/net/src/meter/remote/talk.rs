@@ -20,15 +20,15 @@ const CHUNK_BYTES: usize = 128 << 10;
 /// A connected end of a flow.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageTransfer<'a> {
-    /// Its non-blocking socket.
+    /// Non-blocking socket of the flow.
     pub socket: &'a OwnedFd,
-    /// Its type.
+    /// Transport protocol of the socket.
     pub transport: Transport,
     /// The tag of the test.
     pub tag: u32,
     /// True if both ends use one clock.
     pub one_clock: bool,
-    /// Its counters.
+    /// Counters of this end.
     pub tally: &'a EndTally,
     /// The test.
     pub span: &'a Span,
@@ -217,7 +217,7 @@ struct Stream {
     ahead: u64,
     /// Bytes that were created.
     pending: Vec<u8>,
-    /// Of these, bytes that the socket accepted.
+    /// The part of these bytes that the socket accepted.
     taken: usize,
     /// Padding bytes of the current message's header that the socket has not accepted.
     filling: u64,
@@ -305,7 +305,7 @@ impl Incoming {
         Ok(counted)
     }
 
-    /// Whether the current message is complete.
+    /// True if the current message is complete.
     fn is_whole(&self) -> bool {
         self.current.is_some_and(|(_, left)| left == 0)
     }

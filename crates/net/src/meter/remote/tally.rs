@@ -49,7 +49,7 @@ impl EndTally {
         Self { interval, warmup: span.warmup, max_delays, tolerates_abort: false, counts: Mutex::default() }
     }
 
-    /// Whether the end of the connection does not end the test.
+    /// True if the end of the connection does not end the test.
     pub const fn tolerating_abort(mut self, tolerates_abort: bool) -> Self {
         self.tolerates_abort = tolerates_abort;
         self
