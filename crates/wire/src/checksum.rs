@@ -53,8 +53,8 @@ impl Checksum {
         Self { sum: self.sum + behind as u64, odd: self.odd ^ other.odd }
     }
 
-    /// Adds the bytes of `part`, which begin at an odd or even distance from the first byte. So parts may be
-    /// added in any order, as long as no part changes its place.
+    /// Adds the sum over `part`. `odd` is true if the part begins at an odd distance from the first byte. Parts may
+    /// therefore be added in any order.
     #[must_use]
     pub const fn with_part(self, odd: bool, part: Self) -> Self {
         let folded = fold_carries(part.sum);
@@ -81,7 +81,7 @@ const fn fold_carries(mut sum: u64) -> u16 {
 mod tests {
     use super::*;
 
-    /// Word by word, as RFC 1071 §1 defines it.
+    /// The checksum computed word by word, as RFC 1071 §1 defines it.
     fn by_definition(bytes: &[u8]) -> u16 {
         let sum: u64 = bytes
             .chunks(2)

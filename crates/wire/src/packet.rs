@@ -107,7 +107,7 @@ impl Packet {
         }
     }
 
-    /// The number of the transport in the IP header.
+    /// The protocol number of the transport in the IP header.
     fn protocol(&self) -> u8 {
         match self.body {
             Body::Tcp(_) => protocol::TCP,
@@ -145,12 +145,12 @@ impl Packet {
         }
     }
 
-    /// Whether routers may split the packet into IP fragments.
+    /// True if routers may split the packet into IP fragments.
     pub const fn may_fragment(&self) -> bool {
         matches!(self.body, Body::Sctp(sctp::Packet { may_fragment: true, .. }))
     }
 
-    /// Whether the packet carries data of an application.
+    /// True if the packet carries data of an application.
     #[inline]
     pub fn has_data(&self) -> bool {
         match &self.body {
@@ -214,7 +214,7 @@ impl Packet {
 struct Network {
     addresses: Addresses,
     ecn: Ecn,
-    /// IPv4 without DF.
+    /// True for IPv4 without DF.
     may_fragment: bool,
     protocol: u8,
     body: Range<usize>,

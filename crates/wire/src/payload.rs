@@ -62,8 +62,8 @@ impl Payload {
         rest.copy_from_slice(&eight_pattern_bytes(hash)[..rest.len()]);
     }
 
-    /// The first index at which `bytes` differ from the pattern, or the length where the lengths differ;
-    /// `None` if they are equal to the output of [`fill`](Self::fill).
+    /// The first index at which `bytes` differ from the pattern, or the shorter length if only the lengths differ;
+    /// `None` if they equal the output of [`fill`](Self::fill).
     pub fn first_difference(&self, bytes: &[u8]) -> Option<usize> {
         let mut hash = self.first_hash();
         let (words, rest) = bytes.as_chunks();
@@ -91,11 +91,12 @@ impl Payload {
     }
 }
 
-/// The golden ratio in 64 bits: the multiplier of the hash, and so the step between neighbours.
+/// The golden ratio in 64 bits: the multiplier of the hash, and therefore the difference of the hashes of
+/// neighbouring offsets.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The pattern bytes of eight consecutive offsets, from the hash of the first. A whole word, so that the
-/// compiler vectorises it.
+/// The pattern bytes of eight consecutive offsets, from the hash of the first. The function computes a whole word, so
+/// that the compiler vectorises it.
 fn eight_pattern_bytes(hash: u64) -> [u8; 8] {
     core::array::from_fn(|at| pattern_byte(hash.wrapping_add(STEP.wrapping_mul(at as u64))))
 }

@@ -12,9 +12,9 @@ const INTERFACE_DESCRIPTION: u32 = 1;
 const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
-/// The section's length is not given.
+/// Code for a section whose length is not given.
 const UNKNOWN_LENGTH: u64 = u64::MAX;
-/// Raw IPv4 or IPv6, by the version nibble.
+/// Link type of raw IPv4 or IPv6 packets, which differ in the version nibble.
 const LINKTYPE_RAW: u16 = 101;
 
 const OPTION_END: u16 = 0;
@@ -22,7 +22,7 @@ const OPTION_COMMENT: u16 = 1;
 const OPTION_SHB_USERAPPL: u16 = 4;
 const OPTION_IF_NAME: u16 = 2;
 const OPTION_IF_TSRESOL: u16 = 9;
-/// Timestamps count 10⁻⁹ seconds.
+/// Timestamp resolution: units of 10⁻⁹ s.
 const NANOSECONDS: u8 = 9;
 
 /// An interface of a capture.
@@ -47,8 +47,8 @@ impl Interface {
     }
 }
 
-/// Writes a capture. Each block is written to the output in one call, so that a buffered writer is not needed for
-/// correctness, only for speed.
+/// Writes a capture. Each block is written to the output in one call; a buffered writer is therefore needed only for
+/// speed.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: W,
@@ -88,7 +88,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds an interface. Names are cut at 65,535 bytes, the most an option holds.
+    /// Adds an interface. Names are cut at 65,535 bytes, the maximum of an option.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl<W: Write> Writer<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.block.extend_from_slice(&kind.to_le_bytes());
-        // Place of the length, which is known at the end.
+        // Placeholder for the length, which is known at the end of the block.
         self.block.extend_from_slice(&[0; 4]);
     }
 

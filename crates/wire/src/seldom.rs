@@ -2,7 +2,7 @@
 
 use core::ops::{Deref, DerefMut};
 
-/// A type with a shared default value, which nearly all its instances equal.
+/// A type whose instances nearly always equal its shared default value.
 pub trait HasDefault: Default + 'static {
     /// The shared default.
     fn shared_default() -> &'static Self;
@@ -10,8 +10,8 @@ pub trait HasDefault: Default + 'static {
 
 /// A value that is allocated only if it differs from the default.
 ///
-/// Packets contain it to stay small: with thousands in flight, their size determines how many fit into the
-/// processor's cache. It dereferences to the value; the first mutable access allocates.
+/// Packets contain such values to stay small: with thousands of packets in flight, their size determines how many fit
+/// into the processor's cache. The wrapper dereferences to the value; the first mutable access allocates the value.
 #[derive(Clone, Debug)]
 pub struct BoxedIfSet<T: HasDefault>(Option<Box<T>>);
 

@@ -1,5 +1,5 @@
-//! Serial numbers of 32 bits. They wrap, so "less than" is not transitive over a whole circle and there is no `Ord`:
-//! comparisons are named and hold for numbers less than 2³¹ apart (RFC 9293 §3.4, RFC 1982).
+//! Serial numbers of 32 bits. They wrap, so that "less than" is not transitive over a whole circle and the type has
+//! no `Ord`. The comparison methods hold for numbers less than 2³¹ apart (RFC 9293 §3.4, RFC 1982).
 
 use core::fmt;
 
@@ -8,17 +8,17 @@ use core::fmt;
 pub struct Serial(pub u32);
 
 impl Serial {
-    /// Whether `self` precedes `other`.
+    /// True if `self` precedes `other`.
     pub const fn before(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) < 0
     }
 
-    /// Whether `self` precedes or equals `other`.
+    /// True if `self` precedes or equals `other`.
     pub const fn at_or_before(self, other: Self) -> bool {
         (self.0.wrapping_sub(other.0) as i32) <= 0
     }
 
-    /// Whether `self` follows `other`.
+    /// True if `self` follows `other`.
     pub const fn after(self, other: Self) -> bool {
         other.before(self)
     }

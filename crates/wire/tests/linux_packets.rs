@@ -18,8 +18,8 @@ fn segment(bytes: &[u8]) -> (Segment, &[u8]) {
     }
 }
 
-/// Detects options in another order than Linux's, with other padding, or lost: the transport's bytes are the
-/// same, checksum included. (IP headers differ in identification, flow label and service class.)
+/// Detects options that are missing, or that have another order or padding than in Linux: the transport's bytes must
+/// be equal, checksum included. (The IP headers differ in identification, flow label and service class.)
 #[test]
 fn encoding_equals_that_of_linux() {
     let packets = linux::packets();

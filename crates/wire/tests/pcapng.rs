@@ -1,4 +1,4 @@
-//! Captures block by block, parsed independently by the format's description.
+//! Captures block by block, parsed by an independent implementation of the format's description.
 
 use anabranch_wire::pcapng::{Stamp, Writer};
 use anabranch_wire::{Body, Ecn, Packet, Payload, udp};

@@ -65,7 +65,7 @@ proptest! {
         packet.emit(&mut bytes);
         for len in 0..bytes.len() {
             prop_assert!(Packet::parse(&bytes[..len]).is_err(), "{} of {} bytes", len, bytes.len());
-            // A truncated packet whose lengths and checksums match the truncation is an error, too.
+            // A truncated packet with lengths and checksums that match the truncation is an error, too.
             let mut believable = bytes[..len].to_vec();
             fuzz_bodies::repair_checksums(&mut believable);
             fuzz_bodies::packet(&believable);

@@ -17,7 +17,7 @@ use std::process::Command;
 
 const PACKETS: usize = 6_000;
 
-/// The fields that tshark prints for each packet, in this order. The first four contain errors.
+/// The fields that tshark prints for each packet, in this order. The first four show errors.
 const FIELDS: [&str; 25] = [
     "_ws.malformed",
     "ip.checksum.status",

@@ -40,7 +40,7 @@ fn tshark(arguments: &[&str]) -> Option<Output> {
     }
 }
 
-/// Chunk types that tshark dissects but that have random contents here: `AUTH`, `PKTDROP`, `PAD`.
+/// Chunk types that tshark dissects but that have random contents in this test: `AUTH`, `PKTDROP`, `PAD`.
 const ONLY_TSHARK_READS: [u8; 3] = [0x0f, 0x81, 0x84];
 
 /// Packets with random contents in both families.

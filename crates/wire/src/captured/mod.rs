@@ -1,8 +1,10 @@
-//! Packets of captures: cut at the end, with checksums that a network card computes later, in the sizes that a card cuts.
+//! Packets of captures: a capture may have cut their end, a network card may not have computed their checksums yet,
+//! and they may be larger than a link's packets.
 //!
-//! [`Packet::parse`] accepts exactly the packets that a host would accept. A capture contains others: `tcpdump -s` keeps
-//! the first bytes of each packet, a sender's capture shows packets before the card has written their checksums, and
-//! segmentation offload shows 64 KiB at once, or a length of zero. [`parse`] reads all of these.
+//! [`Packet::parse`] accepts exactly the packets that a host would accept. A capture contains others: `tcpdump -s`
+//! keeps the first bytes of each packet, a sender's capture shows packets before the network card has written their
+//! checksums, and with segmentation offload packets have up to 64 KiB, or a length of zero. [`parse`] reads all of
+//! these.
 
 use crate::bytes::Reader;
 use crate::error::{Header, ParseError, Problem};
@@ -11,7 +13,8 @@ use crate::sctp::{self, UDP_PORT, encapsulation};
 use crate::{Body, Ecn, Packet, Payload, tcp, udp};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// IPv6 extension headers that hosts and routers read (RFC 8200 §4); the fragment header is no part of them.
+/// IPv6 extension headers that are skipped (RFC 8200 §4): hop-by-hop options, routing and destination options. A
+/// fragment is an error.
 const SKIPPED_EXTENSIONS: [u8; 3] = [0, 43, 60];
 /// Protocol number of the IPv6 fragment header.
 const FRAGMENT: u8 = 44;
@@ -22,15 +25,15 @@ const MAX_EXTENSIONS: usize = 8;
 pub struct Captured {
     /// The packet. Payloads have their length on the wire, although the capture may lack their bytes.
     pub packet: Packet,
-    /// True if headers are missing, since the capture cut them: options of TCP, or chunks of SCTP.
+    /// True if headers are missing because the capture has cut them: options of TCP, or chunks of SCTP.
     pub is_cut: bool,
-    /// Identification of the IPv4 header; 0 for IPv6. Copies of one packet have the same.
+    /// Identification of the IPv4 header; 0 for IPv6. All copies of a packet have the same identification.
     pub identification: u16,
     /// Bytes of the IP packet on the wire.
     pub len: u32,
 }
 
-/// The IP header, and the transport's bytes as far as they were captured.
+/// The IP header, and the captured bytes of the transport.
 struct Network<'a> {
     addresses: (IpAddr, IpAddr),
     ecn: Ecn,
@@ -64,7 +67,7 @@ pub fn parse(bytes: &[u8], original_len: u32) -> Result<Captured, ParseError> {
     Ok(Captured { packet, is_cut, identification: network.identification, len: network.len })
 }
 
-/// The length of an IP packet: from its header, or that of the capture where segmentation offload writes zero.
+/// The length of an IP packet: that in its header, or the captured one if segmentation offload has written zero.
 fn length(told: u32, original_len: u32) -> u32 {
     if told == 0 { original_len } else { told }
 }

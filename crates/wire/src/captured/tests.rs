@@ -1,4 +1,4 @@
-//! Packets that a host would refuse and a capture contains.
+//! Packets that a host would refuse but that a capture may contain.
 
 use super::*;
 use crate::sctp::Chunk;
@@ -48,7 +48,7 @@ fn encoded(packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-/// The payload's length of a captured segment.
+/// The length on the wire of a captured segment's payload.
 fn payload_len(captured: &Captured) -> u32 {
     let Body::Tcp(segment) = &captured.packet.body else { panic!("a segment") };
     segment.payload.len
@@ -135,7 +135,8 @@ fn cut_sack_keeps_its_first_gap_blocks() {
     let expected = |renegable, kept, is_cut| (vec![(Serial(9), 77, renegable, kept)], is_cut);
     let (sack, nr_sack) = (Chunk::Sack(sack), Chunk::NrSack(Box::new(nr_sack)));
     assert_eq!(blocks(&sack, 0), expected(4, 0, false));
-    // The duplicate, half of a block, and a whole one are missing.
+    // The cut removes the duplicate, then also half of a gap block, then all gap blocks, then a part of the fixed
+    // fields.
     assert_eq!(blocks(&sack, 4), expected(4, 0, true));
     assert_eq!(blocks(&sack, 6), expected(3, 0, true));
     assert_eq!(blocks(&sack, 4 + 16), expected(0, 0, true));
@@ -169,7 +170,7 @@ fn ipv6_extension_headers_are_skipped() {
     assert!(matches!(parse(&bytes, len).unwrap().packet.body, Body::Sctp(_)));
     bytes[6] = 44;
     assert_eq!(parse(&bytes, len).unwrap_err().problem, Problem::Fragment);
-    // A header that refers to itself without an end.
+    // The header chain refers to itself without an end.
     bytes[6] = 0;
     bytes[40] = 0;
     assert!(parse(&bytes, len).is_err());

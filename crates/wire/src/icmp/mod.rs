@@ -27,23 +27,23 @@ use core::net::IpAddr;
 pub enum Message {
     /// A packet did not reach its destination.
     Unreachable {
-        /// The unreachable network, host, protocol or port.
+        /// The object that is unreachable: network, host, protocol or port.
         what: Unreachable,
-        /// The packet.
+        /// The packet that did not arrive.
         quote: Quote,
     },
     /// A packet was longer than the next link carries and may not be fragmented (RFC 1191 §4, RFC 4443 §3.2).
     PacketTooBig {
         /// The largest IP packet that would have passed, bytes; 0 from a router older than RFC 1191.
         mtu: u32,
-        /// The packet.
+        /// The packet that was too long.
         quote: Quote,
     },
     /// The packet's hop limit reached zero, or its fragments did not arrive in time.
     TimeExceeded {
         /// True for fragments that did not arrive in time, false for the hop limit.
         reassembly: bool,
-        /// The packet.
+        /// The packet that was discarded.
         quote: Quote,
     },
     /// Requests an echo reply.
@@ -74,7 +74,7 @@ pub enum Unreachable {
     Protocol,
     /// No endpoint uses the destination port.
     Port,
-    /// Forbidden by an administrator.
+    /// An administrator's filter forbids the packet.
     Prohibited,
     /// Another code of the family.
     Other(u8),
@@ -120,8 +120,8 @@ impl Message {
     }
 }
 
-/// Whether errors may be sent to this source address: it must belong to one host, and not be a broadcast,
-/// multicast or unspecified address (RFC 1122 §3.2.2, RFC 4443 §2.4).
+/// True if errors may be sent to this source address: it must belong to one host, and not be a broadcast, multicast
+/// or unspecified address (RFC 1122 §3.2.2, RFC 4443 §2.4).
 pub fn may_be_answered(source: IpAddr) -> bool {
     let broadcast = matches!(source, IpAddr::V4(address) if address.is_broadcast());
     !(broadcast || source.is_multicast() || source.is_unspecified())

@@ -6,7 +6,7 @@ use crate::packet::{Body, Packet};
 use crate::sctp::{self, Chunk};
 use core::net::{IpAddr, SocketAddr};
 
-/// Bytes of the transport header that every error quotes: ports, and TCP's sequence number or SCTP's
+/// Number of bytes of the transport header that every error quotes: ports, and TCP's sequence number or SCTP's
 /// verification tag (RFC 792).
 const TRANSPORT_LEN: usize = 8;
 
@@ -31,11 +31,11 @@ pub struct Quoted {
 }
 
 impl Quote {
-    /// The IP header of a packet and the first eight bytes of its transport header. Of SCTP in UDP, sixteen
-    /// bytes, so that SCTP's own ports and tag are included; of an INIT, twelve more, up to its initiate tag.
-    /// RFC 1122 §3.2.2 requires no more. RFC 4443 §3 requires as much of the packet as fits, but a packet
-    /// without payload bytes cannot provide it. For the same reason, the checksums of quoted UDP and SCTP
-    /// headers are left out.
+    /// The IP header of a packet and the first eight bytes of its transport header (RFC 1122 §3.2.2 requires no
+    /// more). For SCTP in UDP the quote has sixteen bytes, so that it includes SCTP's own ports and tag; for an INIT
+    /// it has twelve more, up to the initiate tag. RFC 4443 §3 requires as much of the packet as fits, but this
+    /// crate's packets have no payload bytes to quote. For the same reason the checksums of quoted UDP and SCTP
+    /// headers are zero.
     pub fn of(packet: &Packet) -> Self {
         let mut bytes = Vec::with_capacity(ipv6::Header::LEN as usize + 2 * TRANSPORT_LEN);
         packet.emit_ip(&mut bytes);

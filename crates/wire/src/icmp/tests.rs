@@ -50,7 +50,7 @@ fn fragmentation_needed_equals_bytes_by_hand() {
     let error = answer(&lost, Message::PacketTooBig { mtu: 1_280, quote: Quote::of(&lost) });
     let mut bytes = Vec::new();
     error.emit(&mut bytes);
-    // Type 3, code 4; the sum is of 0304 0000 0500, the quoted header (whose own sum is ffff), 9c40 1389 0102 0304:
+    // Type 3, code 4. The words are 0304 0000 0500, the quoted header (whose own sum is ffff), 9c40 1389 0102 0304:
     // 0304 + 0500 + ffff + 9c40 + 1389 + 0102 + 0304 = 1bbd2, folded bbd3, of which the complement is 442c.
     let expected = "0304 442c 0000 0500
         4500 05dc 0000 4000 4006 211a 0a00 0001 0a00 0002  9c40 1389 0102 0304";
@@ -120,7 +120,7 @@ fn every_message_round_trips_in_both_families() {
         let lost = packet(v4, segment());
         let quote = Quote::of(&lost);
         let unreachable = |what| Message::Unreachable { what, quote: quote.clone() };
-        // Type and code of each, IPv4 first.
+        // The type and code of each message, IPv4 first.
         let cases = [
             (unreachable(Unreachable::Network), [(3, 0), (1, 0)]),
             (unreachable(Unreachable::Host), [(3, 1), (1, 3)]),
@@ -154,7 +154,7 @@ fn malformed_messages_are_refused() {
     bytes[5] = 1;
     let problem = Problem::Checksum { found: 0xf7ff, computed: 0xf7fe };
     assert_eq!(Message::parse(&bytes, addresses), Err(ParseError::new(Header::Icmpv4, 2, problem)));
-    // A redirect.
+    // A redirect, which this crate does not support.
     let redirect = [5, 0, 0xfa, 0xff, 0, 0, 0, 0];
     let expected = ParseError::new(Header::Icmpv4, 0, Problem::Protocol(5));
     assert_eq!(Message::parse(&redirect, addresses), Err(expected));

@@ -36,7 +36,7 @@ pub struct Header {
     pub ecn: Ecn,
     /// Identification. Packets that may not be fragmented need no unique value (RFC 6864 §4.1).
     pub identification: u16,
-    /// DF.
+    /// DF: routers must not split the packet into fragments.
     pub dont_fragment: bool,
     /// Time to live, hops.
     pub ttl: u8,

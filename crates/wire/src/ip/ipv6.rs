@@ -1,5 +1,5 @@
-//! The IPv6 header (RFC 8200 §3). Extension headers are not read: the packet parser returns an error for
-//! them.
+//! The IPv6 header (RFC 8200 §3). The packet parser returns an error for extension
+//! headers.
 //!
 //! ```text
 //!  0                   1                   2                   3

@@ -44,12 +44,13 @@ impl Addresses {
             }
             (source, destination) => Checksum::new().bytes(&to_v6(source)).bytes(&to_v6(destination)),
         };
-        // The two families have protocol and length at different places, but the sums are equal.
+        // The pseudo-headers of the two families have the protocol and the length at different places, but the sums
+        // are equal.
         sum.bytes(&len.to_be_bytes()).bytes(&[0, 0, 0, protocol])
     }
 }
 
-/// Sixteen octets of either family, so that a mixed pair (which no packet can have) still has a defined
+/// Sixteen octets for either family, so that a pair of mixed families (which no packet can have) also has a defined
 /// checksum.
 fn to_v6(address: IpAddr) -> [u8; 16] {
     match address {

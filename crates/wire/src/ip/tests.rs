@@ -104,7 +104,7 @@ fn malformed_headers_are_refused() {
     // The first fragment and a later one, each with a correct checksum.
     fails(&|bytes| (bytes[6], bytes[10]) = (0x60, 0x98), Header::Ipv4, 6, Problem::Fragment);
     fails(&|bytes| (bytes[7], bytes[11]) = (1, 0x60), Header::Ipv4, 6, Problem::Fragment);
-    // IGMP, and ICMP of the other family.
+    // IGMP, and the ICMP protocol of the other family.
     fails(&|bytes| (bytes[9], bytes[11]) = (2, 0x70), Header::Ipv4, 9, Problem::Protocol(2));
     fails(&|bytes| (bytes[9], bytes[11]) = (58, 0x38), Header::Ipv4, 9, Problem::Protocol(58));
 }

@@ -48,7 +48,7 @@ impl HmacId {
         })
     }
 
-    /// Whether `code` is the code over these bytes; `None` for an unknown algorithm. The comparison takes
+    /// Returns whether `code` is the code over these bytes; `None` for an unknown algorithm. The comparison takes
     /// constant time.
     pub fn verifies(self, key: &[u8], covered: &[u8], code: &[u8]) -> Option<bool> {
         Some(match self {
@@ -85,8 +85,8 @@ pub struct Auth {
     pub algorithm: HmacId,
     /// The message authentication code.
     pub code: Box<[u8]>,
-    /// The bytes that the code covers: this chunk with zeros for the code, and the rest of the packet. Bytes
-    /// of the packet, not a part of the value.
+    /// The bytes that the code covers: this chunk with zeros for the code, and the rest of the packet. The bytes are
+    /// those of the packet; two chunks that differ only in them are equal.
     pub covered: Box<[u8]>,
     /// The key, if the sender has no payload bytes: the code is then computed when the packet is written, or
     /// by [`Packet::settle`](crate::Packet::settle). Until then the code is zeros, and `covered` is empty.
@@ -172,8 +172,8 @@ mod tests {
         assert_eq!((HmacId(2).code(b"", b""), HmacId(2).code_len()), (None, None));
     }
 
-    /// RFC 4895 §6.2: the code covers the chunk with zeros in place of the code, and everything behind the
-    /// chunk, user data included; nothing before it.
+    /// RFC 4895 §6.2: the code covers the chunk with zeros in place of the code, and everything behind the chunk,
+    /// user data included. The code does not cover bytes before the chunk.
     #[test]
     fn code_covers_the_rest_of_the_packet() {
         let secret = Secret([7; 40].into());

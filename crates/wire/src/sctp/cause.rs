@@ -59,7 +59,7 @@ pub enum Cause {
         /// The stream identifier.
         stream: u16,
     },
-    /// `INIT` or `INIT ACK` lacks parameters (§3.3.10.2): their type numbers.
+    /// `INIT` or `INIT ACK` lacks these parameters (§3.3.10.2), given by type number.
     MissingParameters(Box<[u16]>),
     /// A valid cookie arrived too late (§3.3.10.3).
     StaleCookie {
@@ -86,9 +86,9 @@ pub enum Cause {
     },
     /// `COOKIE ECHO` in the state SHUTDOWN-ACK-SENT (§3.3.10.10).
     CookieWhileShuttingDown,
-    /// A restart that would add addresses (§3.3.10.11): the new ones.
+    /// A restart that would add these addresses (§3.3.10.11).
     RestartWithNewAddresses(Vec<IpAddr>),
-    /// The upper layer aborted (§3.3.10.12): its reason.
+    /// The upper layer aborted the association for this reason (§3.3.10.12).
     UserInitiatedAbort(Box<[u8]>),
     /// Protocol violation (§3.3.10.13): free information.
     ProtocolViolation(Box<[u8]>),
@@ -102,7 +102,7 @@ pub enum Cause {
     IllegalAsconfAck,
     /// Request refused, no authorisation (RFC 5061 §4.3.5): the request's parameter.
     NoAuthorization(Box<[u8]>),
-    /// `AUTH` with an algorithm that was not offered (RFC 4895 §4.1): the algorithm.
+    /// `AUTH` with this algorithm, which was not offered (RFC 4895 §4.1).
     UnsupportedHmac(HmacId),
     /// Any other code, kept unchanged.
     Unknown {
@@ -291,7 +291,7 @@ mod tests {
         let chunk = Chunk::Unknown(Unknown { kind: 0x7f, flags: 1, value: Box::new([2]) });
         check(&Cause::UnrecognizedChunk(chunk.to_bytes()), "0006 0009 7f01 0005 02");
         check(&Cause::InvalidMandatoryParameter(Box::new([])), "0007 0004");
-        // With a text, as usrsctp may add it.
+        // usrsctp may add a text to the cause.
         check(&Cause::InvalidMandatoryParameter(b"why".as_slice().into()), "0007 0007 776879");
         let unknown = Parameter::Unknown { kind: 0x4001, value: Box::new([]) };
         check(&Cause::UnrecognizedParameters(unknown.to_bytes()), "0008 0008 4001 0004");

@@ -1,4 +1,4 @@
-//! The network control chunk: a request of a path to the routers on its way, and their records. The idea is that of
+//! The network control chunk: a path's request to the routers on its way, and the routers' records. The idea is that of
 //! Becke2014 §8.1.2; the format is our own, and experimental.
 //!
 //! ```text
@@ -34,7 +34,7 @@ use super::CHUNK_HEADER_LEN;
 /// A network control chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkControl {
-    /// Flag 1: a receiver returns the records of a request. Routers leave it unchanged.
+    /// Flag 1: the chunk returns the records of a request to its sender. Routers do not change such a chunk.
     pub is_report: bool,
     /// Flag 2: more routers than [`MAX_RECORDS`](Self::MAX_RECORDS) were on the way.
     pub has_overflow: bool,

@@ -1,10 +1,10 @@
-//! Requests for network control in the bytes of packets, which routers read and answer.
+//! Requests for network control in the bytes of packets, which a router parses and answers.
 
 use super::{CHECKSUM_AT, Chunk, HEADER_LEN, NetworkControl, checksum, kind};
 
 impl NetworkControl {
-    /// The chunk at the start of an SCTP packet's bytes, if it is a valid request. A router ignores the chunk of a packet
-    /// whose checksum is wrong, which a corrected one would hide.
+    /// The chunk at the start of an SCTP packet's bytes, if it is a valid request. Returns `None` if the packet's
+    /// checksum is wrong: an answer would have a correct checksum and so hide the damage.
     pub fn requested_in(packet: &[u8]) -> Option<Self> {
         if packet.get(HEADER_LEN as usize) != Some(&kind::NETWORK_CONTROL) {
             return None;
@@ -20,8 +20,8 @@ impl NetworkControl {
         }
     }
 
-    /// Replaces the chunk at the start of an SCTP packet's bytes, from which it was read, and corrects the checksum, unless
-    /// that is absent (RFC 9653).
+    /// Replaces the chunk at the start of an SCTP packet's bytes, from which the chunk was read, and corrects the
+    /// checksum, unless the packet has none (RFC 9653).
     ///
     /// # Panics
     ///

@@ -59,7 +59,7 @@ impl Action {
         matches!(self, Self::Stop | Self::StopAndReport)
     }
 
-    /// The type is reported to the sender.
+    /// True if the type is reported to the sender.
     pub const fn reports(self) -> bool {
         matches!(self, Self::StopAndReport | Self::SkipAndReport)
     }

@@ -55,7 +55,7 @@ pub struct Options {
     pub mss: Option<u16>,
     /// Window scale shift, 0–14; on SYN only.
     pub window_scale: Option<u8>,
-    /// The sender supports SACK; on SYN only.
+    /// True if the sender supports SACK; on SYN only.
     pub sack_permitted: bool,
     /// Timestamps.
     pub timestamps: Option<Timestamps>,
@@ -223,7 +223,7 @@ impl Options {
     }
 }
 
-/// RFC 7323 §3.2.
+/// The timestamps option (RFC 7323 §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timestamps {
     /// `TSval`, the sender's clock.

@@ -88,7 +88,8 @@ mod tests {
         packet(Ipv4Addr::LOCALHOST.into(), Ipv4Addr::LOCALHOST.into(), udp)
     }
 
-    /// RFC 9260 §7.3, RFC 6864 §4.1: without DF and with a distinct identification; IPv6 has neither.
+    /// RFC 9260 §7.3 and RFC 6864 §4.1: such a packet has no DF and a distinct identification. IPv6 has neither
+    /// field.
     #[test]
     fn packet_without_df_may_be_fragmented() {
         for udp in [None, Some(Ports::default())] {
@@ -126,7 +127,7 @@ mod tests {
                 payload.offset = 5;
             });
             assert_eq!(parsed, packet);
-            // The opposite direction, and another port.
+            // SCTP is recognised by either of the two UDP ports.
             assert!(matches!(parse(&bytes, 40_000).unwrap().body, Body::Sctp(_)));
             assert!(matches!(parse(&bytes, 4_000).unwrap().body, Body::Udp(_)));
         }

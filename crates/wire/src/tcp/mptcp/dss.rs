@@ -52,7 +52,7 @@ pub struct Mapping {
     pub subflow_seq: u32,
     /// Length in bytes; 0 means an infinite mapping (RFC 8684 §3.7). A `DATA_FIN` adds one.
     pub len: u16,
-    /// Checksum over pseudo-header and data, if negotiated.
+    /// Checksum over the pseudo-header and the data, if both ends have negotiated checksums.
     pub checksum: Option<DataChecksum>,
 }
 

@@ -219,7 +219,7 @@ impl Control {
     }
 }
 
-/// The first three bytes of an option; `low` are the four bits next to the subtype.
+/// The first three bytes of an option; `low` contains the four bits behind the subtype.
 fn head(len: u32, subtype: u8, low: u8) -> [u8; 3] {
     [KIND, len as u8, subtype << 4 | low & 0x0f]
 }

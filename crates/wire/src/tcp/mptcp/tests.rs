@@ -142,7 +142,7 @@ fn add_address_round_trips_in_all_lengths() {
     );
     both_ways(&add(v6, None, None), &format!("1e 14 31 03 {v6_hex}"));
     both_ways(&add(v6, Some(8080), None), &format!("1e 16 31 03 {v6_hex} 1f90 01 01"));
-    // An echo has no HMAC, and only an echo.
+    // Only an echo lacks the HMAC.
     fails("1e 08 30 03 c0000201", Header::Mptcp(3), 1, Problem::Length(8));
     fails("1e 10 31 03 c0000201 0102030405060708", Header::Mptcp(3), 1, Problem::Length(16));
 }
