@@ -51,7 +51,7 @@ pub fn join() -> Packet {
     tcp(segment)
 }
 
-/// A packet that crosses from inside to outside; `onward` identifies its next link.
+/// A packet from inside that is routed to the outside; `onward` identifies its next link.
 pub fn out(packet: Packet, onward: u32) -> Transit<u32> {
     let arrives_at = INSIDE;
     Transit { packet, inside: true, crosses: true, arrives_at, leaves_from: Some(ROUTER), onward }

@@ -239,8 +239,7 @@ impl<S, R> Stateless<S, R> {
     }
 }
 
-/// The TCP segment of a packet that the middlebox processes, that is, one from the links that it is
-/// configured for.
+/// The TCP segment of a packet, if the packet arrived by a link that the middlebox is configured for.
 const fn segment<R>(transit: &mut Transit<R>) -> Option<&mut tcp::Segment> {
     match &mut transit.packet.body {
         Body::Tcp(segment) if transit.inside => Some(segment),

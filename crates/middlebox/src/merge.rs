@@ -91,7 +91,7 @@ impl<R: Copy> Behaviour<R> for State<R> {
         let joined = before.packet.ecn == packet.ecn && plain && join(&mut before.packet, segment, size);
         if !joined {
             outcome.send(before.packet, before.onward);
-            // The next segment may be appended to it.
+            // The next segment of the flow may be appended to the packet that did not fit the waiting one.
             return self.pass(
                 now,
                 Transit { packet, inside, crosses, arrives_at, leaves_from, onward },
@@ -122,7 +122,7 @@ impl<R: Copy> Behaviour<R> for State<R> {
     }
 }
 
-/// Whether the segment carries data and has no flag or option that requires a separate segment.
+/// True if the segment carries data and has no flag or option that requires a separate segment.
 fn is_plain(segment: &Segment) -> bool {
     !segment.payload.is_empty() && segment.flags.0 & !(Flags::ACK | Flags::PSH | Flags::FIN).0 == 0
 }
@@ -132,8 +132,8 @@ fn ends(segment: &Segment) -> bool {
     segment.flags.intersects(Flags::PSH | Flags::FIN)
 }
 
-/// Appends a segment to another, if it follows directly and there is room. The bytes have to be consecutive
-/// in the data stream, too, because a payload is one range of the data stream.
+/// Appends a segment to another if it follows directly and the result has at most `size` payload bytes. The bytes
+/// have to be consecutive in the data stream, too, because a payload is one range of the data stream.
 fn join(packet: &mut Packet, next: &Segment, size: u32) -> bool {
     let Body::Tcp(whole) = &mut packet.body else { return false };
     let follows = whole.seq.add(whole.payload.len) == next.seq && whole.payload.end() == next.payload.offset;

@@ -1,5 +1,6 @@
-//! Routers that answer network control chunks: they choose the way of a path, keep it, and fill a record. The idea is that
-//! of Becke2014 §8.1.2; the rules are our own, and experimental.
+//! Routers that answer network control chunks: a router chooses the outgoing link (the way) of each path, keeps that
+//! choice, and adds a record to the chunk. The idea is that of Becke2014 §8.1.2; the rules are our own, and
+//! experimental.
 //!
 //! The carrier of packets (simulator or emulator) passes each packet that a router forwards to
 //! [`ControlRouter::forwarded`], and each valid request to [`ControlRouter::choose`] first.
@@ -11,10 +12,10 @@ use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::sctp::network_control::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Time after its last request for which a path keeps its way.
+/// Time for which a path keeps its way after its last request.
 const CHOICE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Maximum number of associations of a router. A new one takes the place of the one whose path has the oldest request.
+/// Maximum number of associations of a router. A new association replaces the one whose path has the oldest request.
 const MAX_ASSOCIATIONS: usize = 4096;
 
 /// Time constant of the measured load of a way.
@@ -29,14 +30,15 @@ pub struct Way {
     pub rate_bps: f64,
     /// One-way delay.
     pub delay: Duration,
-    /// Share of packets lost until now.
+    /// Share of packets that the link has lost since the start.
     pub loss: f64,
     /// Waiting packets.
     pub queue_packets: u64,
 }
 
 impl Way {
-    /// The present state of a link's direction. A rate that follows a trace is its mean until now.
+    /// The present state of one direction of a link. If the rate follows a trace, `rate_bps` is the mean rate since
+    /// the start.
     pub fn of<F: Frame>(by: Interface, link: &mut Link<F>, now: Time) -> Self {
         let totals = link.totals(now);
         let elapsed_s = now.since(Time::ZERO).as_secs_f64();
@@ -52,7 +54,7 @@ impl Way {
         }
     }
 
-    /// Whether the way meets the bounds of a request.
+    /// True if the way meets the bounds of a request.
     fn meets(&self, request: &NetworkControl) -> bool {
         let is_within = |value: u16, bound: u16| bound == 0 || value <= bound;
         self.rate_bps > 0.0
@@ -66,7 +68,7 @@ fn units(value: f64) -> u16 {
     value.round() as u16
 }
 
-/// The way of a path.
+/// The way that a router has chosen for a path.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     flow: FlowKey,
@@ -75,12 +77,12 @@ struct Choice {
     requested: Time,
 }
 
-/// Use of a way.
+/// The load of a way.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
-    /// Sum of the rates that its paths want.
+    /// Sum of the rates that the paths of this way request.
     wanted_kbit_per_s: u64,
-    /// Recent load, and the time of its last packet.
+    /// Recent load at the time `at` of the way's last packet.
     load_bps: f64,
     at: Time,
 }
@@ -91,7 +93,7 @@ impl Usage {
     }
 }
 
-/// A router with network control.
+/// A router that answers network control chunks.
 #[derive(Clone, Debug)]
 pub struct ControlRouter {
     id: u32,
@@ -116,14 +118,14 @@ impl ControlRouter {
         }
     }
 
-    /// Chooses the way of a request's path among at least one, and adds a record to the request. A path keeps its way while
-    /// it is among them and up. Else the path gets the way with the largest free rate of those that meet the
-    /// bounds and carry no path to be apart from. Without such a way it gets the least loaded one, and the request is marked
-    /// as shared.
+    /// Chooses one of `ways` for the path of a request, and adds a record to the request. A path keeps its way while
+    /// that way is listed and up. Otherwise it gets the way with the largest free rate among those that meet the
+    /// request's bounds and carry none of the paths from which the request asks to be apart. If there is no such way,
+    /// the path gets the least loaded one. A request whose way does not meet these conditions is marked as shared.
     ///
     /// # Panics
     ///
-    /// If there is no way.
+    /// If `ways` is empty.
     pub fn choose(
         &mut self,
         now: Time,
@@ -161,7 +163,7 @@ impl ControlRouter {
         way.by
     }
 
-    /// The way of a flow, if a request has chosen one.
+    /// The way of a flow, if the router has chosen one for a request of the flow.
     pub fn way_of(&mut self, now: Time, flow: &FlowKey) -> Option<Interface> {
         if self.flows.is_empty() {
             return None;
@@ -177,13 +179,13 @@ impl ControlRouter {
         way.at = now;
     }
 
-    /// The choice for a flow.
+    /// The router's choice for a flow.
     fn choice(&self, flow: &FlowKey) -> Option<&Choice> {
         let (association, path) = self.flows.get(flow)?;
         self.associations.get(association)?.get(path)
     }
 
-    /// The rate of a way that is neither in use nor wanted by other paths.
+    /// The rate of a way that is neither in use nor requested by other paths.
     fn free_bps(&self, now: Time, way: &Way, flow: &FlowKey) -> f64 {
         let usage = self.ways.get(&way.by).copied().unwrap_or_default();
         let own = self.choice(flow).filter(|choice| choice.by == way.by);
@@ -192,20 +194,20 @@ impl ControlRouter {
         (way.rate_bps - usage.load_bps(now).max(wanted_bps)).max(0.0)
     }
 
-    /// The ways of the paths from which the request's path should be apart.
+    /// The ways of those paths from which the request asks to be apart.
     fn ways_to_avoid(&self, request: &NetworkControl) -> Vec<Interface> {
         let Some(paths) = self.associations.get(&request.association) else { return Vec::new() };
         let is_other = |path: u8| path != request.path && request.apart_from & (1 << path) != 0;
         paths.iter().filter(|&(&path, _)| is_other(path)).map(|(_, choice)| choice.by).collect()
     }
 
-    /// The way of the request's path, if the path has had one with the same addresses and ports.
+    /// The way of the request's path, if the router has chosen one for the same addresses and ports.
     fn kept(&self, flow: &FlowKey, request: &NetworkControl) -> Option<Interface> {
         let is_same = self.flows.get(flow) == Some(&(request.association, request.path));
         self.choice(flow).filter(|_| is_same).map(|choice| choice.by)
     }
 
-    /// Stores the way of a path.
+    /// Stores the way that was chosen for a path.
     fn keep(&mut self, now: Time, flow: FlowKey, request: &NetworkControl, by: Interface) {
         let (association, path) = (request.association, request.path);
         if let Some(&(association, path)) = self.flows.get(&flow) {
@@ -308,7 +310,8 @@ mod tests {
             flags: 0,
         };
         assert_eq!(chunk.records, [record]);
-        // No way is left: the least loaded one, and both flags.
+        // Every way carries a path from which path 3 asks to be apart: path 3 gets the least loaded way, and the
+        // router sets both flags.
         let (by, chunk) = choose(&mut router, NOW, 3, &ways);
         assert_eq!((by, chunk.is_shared, chunk.records[0].flags), (2, true, Record::SHARED));
     }
@@ -341,7 +344,7 @@ mod tests {
         assert_eq!(router.way_of(after(40), &flow(0)), Some(Interface(0)));
         assert_eq!(router.way_of(after(41), &flow(0)), None);
         assert_eq!(choose(&mut router, after(41), 0, &ways).0, 2);
-        // A way that is down is left.
+        // The path leaves a way that is down.
         ways[1].rate_bps = 0.0;
         assert_eq!(choose(&mut router, after(42), 0, &ways).0, 0);
         assert_eq!(router.way_of(after(42), &flow(1)), None);
@@ -361,7 +364,7 @@ mod tests {
             router.forwarded(Time::ZERO + Duration::from_millis(ms), Interface(0), 1_250);
         }
         assert!(free(&mut router, Time::ZERO + Duration::from_secs(10), 1) < 10);
-        // 20 time constants later, only the wanted rate of the first flow is left.
+        // After 20 time constants the measured load is zero; the rate that the first flow requested remains.
         assert_eq!(free(&mut router, Time::ZERO + Duration::from_secs(30), 2), 6_000);
         assert_eq!(free(&mut router, Time::ZERO + Duration::from_secs(30), 1), 6_000);
         assert_eq!(free(&mut router, Time::ZERO + Duration::from_secs(30), 3), 2_000);

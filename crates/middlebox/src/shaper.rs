@@ -50,7 +50,7 @@ impl Keyed for Settings {
     }
 }
 
-/// The packets of a flow in the middlebox: the first is being sent until its time, the others wait.
+/// The packets of one flow in the middlebox: the first is being sent until its departure time, the others wait.
 #[derive(Clone, Debug)]
 struct Flow<R> {
     packets: VecDeque<(Packet, R)>,
@@ -134,7 +134,7 @@ mod tests {
     use crate::Middlebox;
     use crate::fixture::{at, data, out, pass};
 
-    /// Packets of 1,000 bytes take a millisecond each; one more may wait.
+    /// Packets of 1,000 bytes take one millisecond each; besides the one being sent, one packet may wait.
     fn shaper() -> Middlebox<u32> {
         let settings =
             Settings { rate: Rate::from_bits_per_second(8_000_000), limit: QueueLimit::Packets(1) };

@@ -62,8 +62,8 @@ impl<R: Copy> Behaviour<R> for State<R> {
     }
 }
 
-/// The part of `len` bytes of a segment that begins at `from`; flags of its beginning stay with the first
-/// part, those of its end with the last.
+/// The part of `len` bytes of a segment that begins at `from`. CWR stays with the first part, FIN and PSH with the
+/// last.
 fn piece(whole: &Segment, from: u32, len: u32) -> Segment {
     let mut piece = whole.clone();
     piece.payload = whole.payload.part(from, len);

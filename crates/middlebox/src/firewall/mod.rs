@@ -1,6 +1,6 @@
-//! A stateful firewall: packets from inside make state by addresses, ports and protocol, and packets from outside pass
-//! only with state (RFC 2979 §2; RFC 6092 §3). So a subflow that the outside opens is refused, and one that the inside
-//! opens passes.
+//! A stateful firewall: packets from inside create state by addresses, ports and protocol, and packets from outside
+//! pass only with state (RFC 2979 §2; RFC 6092 §3). A subflow that an outside host opens is therefore refused, and
+//! one that an inside host opens passes.
 
 use crate::{Behaviour, FlowKey, Onward, Outcome, Transit};
 use anabranch_base::time::{Duration, Time};
@@ -56,7 +56,7 @@ static ANSWERS: &[Word] = &[
 /// The answer to a refused packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// None.
+    /// The firewall sends no answer.
     Drop,
     /// A reset for a TCP segment (RFC 9293 §3.10.7.1).
     Reset,
@@ -105,7 +105,7 @@ impl Keyed for Settings {
     }
 }
 
-/// The time of a flow's last packet, and the packet's number: an order without ties.
+/// Time of a flow's last packet and the number of that packet, which orders packets of the same time.
 type LastUse = (Time, u64);
 
 /// The flows with state, each by the key of its packets from inside.
@@ -123,7 +123,7 @@ impl<R> State<R> {
         Self { settings, flows: BTreeMap::new(), by_use: BTreeMap::new(), packets: 0, carrier: PhantomData }
     }
 
-    /// Whether a flow has state.
+    /// True if a flow has state that has not expired.
     fn is_known(&mut self, now: Time, key: FlowKey) -> bool {
         let Some(&last_use) = self.flows.get(&key) else { return false };
         let Settings { tcp_timeout, udp_timeout, .. } = self.settings;
@@ -137,7 +137,7 @@ impl<R> State<R> {
         false
     }
 
-    /// Records a packet of a flow, which makes state if it has none.
+    /// Records a packet of a flow, and creates state for the flow if it has none.
     fn record_use(&mut self, now: Time, key: FlowKey) {
         self.packets += 1;
         let last_use = (now, self.packets);
@@ -158,7 +158,7 @@ impl<R> State<R> {
         }
     }
 
-    /// Whether a packet from outside passes.
+    /// True if a packet from outside passes.
     fn admits(&mut self, now: Time, packet: &Packet) -> bool {
         if let Some(key) = key_of(packet).map(reversed) {
             let is_known = self.is_known(now, key);
@@ -167,7 +167,7 @@ impl<R> State<R> {
             }
             return is_known;
         }
-        // An error concerns the flow of the packet that it quotes, which came from inside.
+        // An ICMP error concerns the flow of the packet that it quotes; that packet came from inside.
         let Body::Icmp(message) = &packet.body else { return false };
         let quoted = message.quote().and_then(Quote::parse);
         quoted.is_some_and(|quoted| {
@@ -196,7 +196,7 @@ impl<R> State<R> {
 impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
         let Transit { packet, inside, crosses, arrives_at, onward, .. } = transit;
-        // A packet that stays on its side does not pass the firewall.
+        // A packet whose source and destination are on the same side does not pass the firewall.
         if !crosses {
             outcome.send(packet, onward);
         } else if inside {
@@ -227,7 +227,8 @@ const fn reversed(FlowKey { protocol, source, destination }: FlowKey) -> FlowKey
     FlowKey { protocol, source: destination, destination: source }
 }
 
-/// Whether a packet from inside makes state: of TCP only the SYN of the connecting end, of ICMP only an echo request.
+/// True if a packet from inside creates state: for TCP only the SYN of the connecting end, for ICMP only an echo
+/// request.
 fn begins_flow(packet: &Packet) -> bool {
     match &packet.body {
         Body::Tcp(segment) => {

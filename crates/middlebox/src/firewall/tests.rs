@@ -15,7 +15,7 @@ fn firewall(settings: Settings) -> Middlebox<u32> {
     Middlebox::new(&crate::Settings::Firewall(settings))
 }
 
-/// The packet in the other direction.
+/// A packet in the opposite direction to `packet`, with its addresses and ports exchanged.
 fn answer(packet: &Packet) -> Packet {
     let mut answer = packet.clone();
     (answer.source, answer.destination) = (packet.destination, packet.source);
@@ -32,7 +32,7 @@ fn datagram(source_port: u16) -> Packet {
     Packet { body, ..data(0, 0) }
 }
 
-/// Whether a packet passes, unchanged.
+/// True if a packet passes unchanged.
 fn passes(firewall: &mut Middlebox<u32>, ms: u64, transit: Transit<u32>) -> bool {
     let expected = transit.packet.clone();
     let outcome = pass(firewall, at(ms), transit);

@@ -47,21 +47,21 @@ impl Keyed for Settings {
     }
 }
 
-/// The inside end and state of an outside address and port.
+/// The inside address and port to which an outside address and port is mapped, and the state of the mapping.
 #[derive(Clone, Debug)]
 struct Mapping<R> {
     inner: SocketAddr,
     /// Destinations to which the inside end has sent packets through this mapping.
     peers: BTreeSet<SocketAddr>,
-    /// Route inwards for packets from `peers`.
+    /// Route from the translator to the inside host, for packets from `peers`.
     onward: R,
     until: Time,
 }
 
-/// Transport, address and port of one end.
+/// Transport protocol, address and port of one end.
 type End = (u8, SocketAddr);
 
-/// The mappings.
+/// All mappings of a translator.
 #[derive(Clone, Debug)]
 pub struct State<R> {
     settings: Settings,
@@ -140,7 +140,7 @@ impl<R: Copy> State<R> {
         (address, onward): (IpAddr, R),
     ) -> Option<()> {
         if let Body::Icmp(message) = &mut packet.body {
-            // An ICMP error from inside about a packet that had come from outside.
+            // An ICMP error from an inside host about a packet that had come from outside.
             let quote = message.quote_mut()?;
             let quoted = quote.parse()?;
             let outer = self.outer(now, ((quoted.protocol, quoted.destination), address))?;
@@ -182,7 +182,7 @@ impl<R: Copy> Behaviour<R> for State<R> {
     fn pass(&mut self, now: Time, transit: Transit<R>, outcome: &mut Outcome<R>) {
         let Transit { mut packet, inside, crosses, leaves_from, onward, .. } = transit;
         match (inside, leaves_from) {
-            // The packet stays on its side.
+            // The packet's source and destination are on the same side: it is not translated.
             (_, Some(_)) if !crosses => outcome.send(packet, onward),
             (true, Some(address)) => match self.translate_leaving(now, &mut packet, (address, onward)) {
                 Some(()) => {

@@ -16,7 +16,7 @@ fn one(outcome: &Outcome<u32>) -> (&Packet, Onward<u32>) {
     (packet, *onward)
 }
 
-/// The server's answer to a packet that left.
+/// The server's answer to a packet that has left the translator.
 fn answer(packet: &Packet) -> Packet {
     let mut answer = packet.clone();
     (answer.source, answer.destination) = (packet.destination, packet.source);
@@ -41,7 +41,7 @@ fn leaving_packet_is_translated_and_answered() {
     let (returned, onward) = one(&outcome);
     assert_eq!((returned.source, returned.destination, onward), (SERVER, CLIENT, Onward::Back(7)));
     assert_eq!(segment_of(returned).destination_port, 1000);
-    // With a new checksum over a mapping's pseudo-header all other options are unchanged.
+    // The translator recomputes the checksum over the mapping's pseudo-header; all other options are unchanged.
     assert_eq!(segment_of(returned).options, segment_of(&answer(left)).options);
 }
 
@@ -112,7 +112,7 @@ fn errors_are_translated_with_their_quotes() {
         Some(&Quote::of(&data(0, 100))),
         "the quote contains the packet before its translation"
     );
-    // The opposite direction: the client's network cannot carry a packet that entered.
+    // The client's link cannot carry a packet that came from outside: the client reports that as an ICMP error.
     let came = answer(&data(0, 100));
     let mut inner = error(&came, SERVER);
     inner.source = CLIENT;
