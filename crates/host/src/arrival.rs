@@ -3,7 +3,7 @@
 use super::connections::{Slot, Stage};
 use super::id::ConnectionId;
 use super::protocol::{Core, Protocol, Transport, Tuple, datagram_tuple, ports_of, tuple_of};
-use super::time_wait::Verdict;
+use super::time_wait::Reaction;
 use super::{Host, cookie};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{NetworkEvent, Quote, Unreachable};
@@ -19,11 +19,12 @@ use anabranch_wire::{Body, Content, Ecn, Packet};
 use core::net::IpAddr;
 
 /// Smallest MTU of IPv4 (RFC 791 §3.2) and of IPv6 (RFC 8200 §5).
-const LEAST_MTU: [u32; 2] = [68, 1_280];
+const MIN_MTU: [u32; 2] = [68, 1_280];
 
 impl Host {
-    /// A packet arrived; `content` is as [`Endpoint::handle_packet`](anabranch_endpoint::Endpoint::handle_packet) has it. One that is
-    /// addressed to another host is dropped. The connection that took it, if one did.
+    /// Handles a packet that has arrived; `content` is as in
+    /// [`Endpoint::handle_packet`](anabranch_endpoint::Endpoint::handle_packet). Drops a packet that is addressed to
+    /// another host. Returns the connection that has handled the packet, if there is one.
     pub fn handle_packet(
         &mut self,
         now: Time,
@@ -84,14 +85,14 @@ impl Host {
         content: &dyn Content,
     ) -> Option<ConnectionId> {
         let Body::Tcp(segment) = &packet.body else { return None };
-        if let Some(token) = joins(segment) {
+        if let Some(token) = join_token(segment) {
             let Some(id) = self.names.of_token(token) else { return self.reset(now, tuple, segment) };
             return self.join(now, tuple, (id, packet), content);
         }
         match self.names.time_wait.handle(now, &tuple, segment) {
-            None | Some(Verdict::Reopens) => {}
-            Some(Verdict::Ignored) => return None,
-            Some(Verdict::Answer(answer)) => {
+            None | Some(Reaction::Reopens) => {}
+            Some(Reaction::Ignored) => return None,
+            Some(Reaction::Answer(answer)) => {
                 if self.answers.allows(now) {
                     self.out.push_back(from(tuple, *answer));
                 }
@@ -107,18 +108,18 @@ impl Host {
         if flags.contains(Flags::SYN) && !flags.contains(Flags::ACK) {
             let room = self.connections.len() < self.limits.connections;
             if listener.is_full() || !room {
-                return None; // The peer tries again.
+                return None; // the peer retransmits its SYN
             }
             if listener.is_flooded() {
-                return self.give_cookie(now, tuple, segment);
+                return self.send_cookie(now, tuple, segment);
             }
             let config = listener.protocol.clone();
             let id = self.begin(now, (tuple, &config), None)?;
-            self.hand_over_first(now, tuple, (id, packet), content)
+            self.handle_first_packet(now, tuple, (id, packet), content)
         } else if flags.contains(Flags::ACK) && listener.expects_cookies(now) && !listener.is_full() {
             match cookie::open(&self.secrets, now, tuple, segment) {
                 Some(opened) if self.connections.len() < self.limits.connections => {
-                    self.take_cookie(now, tuple, (opened, packet), content)
+                    self.accept_cookie(now, tuple, (opened, packet), content)
                 }
                 Some(_) => None,
                 None => self.reset(now, tuple, segment),
@@ -155,12 +156,12 @@ impl Host {
         core.endpoint_mut().connect(now);
         self.listeners.get_mut(&at)?.incomplete += 1;
         let id = self.connections.insert(Slot::new(core, Stage::Handshake(at)));
-        self.tell_of_lost(now, id, &ends.local);
+        self.report_lost_addresses(now, id, &ends.local);
         Some(id)
     }
 
     /// Passes a connection its first packet and registers its names.
-    fn hand_over_first(
+    fn handle_first_packet(
         &mut self,
         now: Time,
         tuple: Tuple,
@@ -171,7 +172,7 @@ impl Host {
         if self.take_names(id, tuple) {
             return Some(id);
         }
-        // Another connection has its token: without an answer the peer retries, with another key (RFC 8684 §3.1).
+        // Another connection has the same token. Without an answer the peer retries with another key (RFC 8684 §3.1).
         self.leave_listener(id);
         self.connections.remove(id);
         None
@@ -189,13 +190,13 @@ impl Host {
         self.connections.get_mut(id)?.registered.tuples.push(tuple);
         self.names.add_tuple(Transport::Tcp, tuple, id);
         self.hand_over(now, (id, packet), content);
-        // A refused subflow leaves no name.
+        // Releases the names of a refused subflow.
         self.rename(id);
         Some(id)
     }
 
-    /// Answers a SYN with a cookie; keeps no state.
-    fn give_cookie(&mut self, now: Time, tuple: Tuple, syn: &Segment) -> Option<ConnectionId> {
+    /// Answers a SYN with a cookie, and creates no connection.
+    fn send_cookie(&mut self, now: Time, tuple: Tuple, syn: &Segment) -> Option<ConnectionId> {
         let address = self.address(tuple.0.ip())?;
         let listener = self.listeners.get_mut(&(Transport::Tcp, tuple.0.port()))?;
         let config = match &listener.protocol {
@@ -204,7 +205,7 @@ impl Host {
             Protocol::Sctp(_) | Protocol::Udp => return None,
         };
         let (sack, buffer) = (config.sack, config.receive_buffer);
-        listener.gave_cookie(now);
+        listener.record_cookie(now);
         let header = if tuple.0.is_ipv4() { 40 } else { 60 };
         let mss = address.mtu.saturating_sub(header).min(u32::from(u16::MAX)) as u16;
         let shift = tcp::window_shift(buffer);
@@ -217,7 +218,7 @@ impl Host {
 
     /// Creates a connection from the final ACK of a handshake that has a valid SYN cookie. Multipath TCP becomes plain
     /// TCP, because its keys were not stored (the peer falls back by RFC 8684 §3.7).
-    fn take_cookie(
+    fn accept_cookie(
         &mut self,
         now: Time,
         tuple: Tuple,
@@ -234,7 +235,7 @@ impl Host {
         let body = Body::Tcp(syn);
         let (source, destination) = (packet.source, packet.destination);
         let syn = Packet { source, destination, ecn: Ecn::NotEct, body };
-        self.hand_over_first(now, tuple, (id, syn), content);
+        self.handle_first_packet(now, tuple, (id, syn), content);
         self.hand_over(now, (id, packet), content)
     }
 
@@ -288,10 +289,10 @@ impl Host {
             }
             return None;
         };
-        let brings_cookie = matches!(behind_auth(&body.chunks).first(), Some(Chunk::CookieEcho(_)));
+        let has_cookie = matches!(behind_auth(&body.chunks).first(), Some(Chunk::CookieEcho(_)));
         let room = self.connections.len() < self.limits.connections;
-        if brings_cookie && (listener.is_full() || !room) {
-            return None; // The peer tries again.
+        if has_cookie && (listener.is_full() || !room) {
+            return None; // the peer retransmits its COOKIE ECHO
         }
         match listener.stateless.as_mut()?.handle_packet(now, packet, content) {
             Answer::Ignored => None,
@@ -303,7 +304,7 @@ impl Host {
                 listener.incomplete += 1;
                 let local = listener.local.clone();
                 let id = self.connections.insert(Slot::new(Core::Sctp(association), Stage::Handshake(at)));
-                self.tell_of_lost(now, id, local.as_deref().unwrap_or_default());
+                self.report_lost_addresses(now, id, local.as_deref().unwrap_or_default());
                 self.rename(id);
                 self.wake(id);
                 Some(id)
@@ -332,7 +333,7 @@ impl Host {
         }
         let config = listener.protocol.clone();
         let id = self.begin(now, (tuple, &config), None)?;
-        self.hand_over_first(now, tuple, (id, packet), content)
+        self.handle_first_packet(now, tuple, (id, packet), content)
     }
 
     fn icmp(&mut self, now: Time, (source, destination): (IpAddr, IpAddr), message: &Message) {
@@ -353,8 +354,8 @@ impl Host {
             initiate_tag: quoted.initiate_tag,
         };
         let event = match *message {
-            // An MTU below the minimum is forged (RFC 5927 §7, RFC 8201 §4).
-            Message::PacketTooBig { mtu, .. } if mtu < LEAST_MTU[v6] => return,
+            // Ignore an MTU below the protocol's minimum: such a message is forged (RFC 5927 §7, RFC 8201 §4).
+            Message::PacketTooBig { mtu, .. } if mtu < MIN_MTU[v6] => return,
             Message::PacketTooBig { mtu, .. } => NetworkEvent::PacketTooBig { quote, mtu },
             Message::Unreachable { what, .. } => NetworkEvent::Unreachable { quote, what: meaning(what) },
             _ => NetworkEvent::Unreachable { quote, what: Unreachable::Host },
@@ -400,8 +401,8 @@ impl Host {
     }
 }
 
-/// The token of a SYN with `MP_JOIN`.
-fn joins(segment: &Segment) -> Option<u32> {
+/// The token that a SYN with `MP_JOIN` contains.
+fn join_token(segment: &Segment) -> Option<u32> {
     if !segment.flags.contains(Flags::SYN) || segment.flags.contains(Flags::ACK) {
         return None;
     }
@@ -422,7 +423,7 @@ const fn meaning(what: icmp::Unreachable) -> Unreachable {
     }
 }
 
-/// A segment from the local to the remote address, for a response of the host itself.
+/// A segment from the local to the remote address, for an answer of the host itself.
 const fn from(tuple: Tuple, segment: Segment) -> Packet {
     let (source, destination) = (tuple.0.ip(), tuple.1.ip());
     Packet { source, destination, ecn: Ecn::NotEct, body: Body::Tcp(segment) }

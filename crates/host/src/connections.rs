@@ -40,7 +40,7 @@ pub(super) struct Registration {
     pub(super) association: AssociationNames,
     /// Time of its entry in the heap of timers.
     pub(super) timer: Time,
-    /// The connection is in the queue of connections that have to be driven.
+    /// True if the connection is in the queue of connections to drive.
     pub(super) ready: bool,
     pub(super) closed: bool,
 }

@@ -16,15 +16,15 @@ use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Options, Segment, Timestamps};
 use core::net::{IpAddr, SocketAddr};
 
-/// A cookie is valid in the period in which it was made and in the next.
-const PERIOD: Duration = Duration::from_secs(64);
+/// Time unit of cookies: a cookie is valid in the period in which it was made and in the next one.
+const COOKIE_PERIOD: Duration = Duration::from_secs(64);
 
-/// MSS values that a cookie can carry; the largest one not above the peer's is used.
-const MSS: [u16; 8] = [536, 1_220, 1_300, 1_340, 1_400, 1_440, 1_460, 8_960];
+/// MSS values that a cookie can encode. A cookie has the largest of these that is not above the peer's MSS.
+const MSS_VALUES: [u16; 8] = [536, 1_220, 1_300, 1_340, 1_400, 1_440, 1_460, 8_960];
 
-/// Bits of the timestamp that carry options.
+/// Number of low bits of the timestamp that encode options.
 const OPTION_BITS: u32 = 5;
-/// No window scale.
+/// Code for a SYN without the window scale option.
 const NO_SCALE: u32 = 15;
 
 fn code(secrets: &Secrets, (local, remote): Tuple, peer: Serial, time_and_mss: u8) -> u32 {
@@ -42,7 +42,7 @@ fn code(secrets: &Secrets, (local, remote): Tuple, peer: Serial, time_and_mss: u
 
 /// Number of the period in which a cookie was made.
 fn period(now: Time) -> u64 {
-    now.as_nanos() / PERIOD.as_nanos()
+    now.as_nanos() / COOKIE_PERIOD.as_nanos()
 }
 
 /// The SYN/ACK with a cookie for a SYN. `mss` is the largest segment that this end accepts, and `shift` its window scale.
@@ -54,7 +54,7 @@ pub(super) fn answer(
 ) -> Segment {
     let assumed = if tuple.0.is_ipv4() { 536 } else { 1_220 };
     let peer_mss = syn.options.mss.unwrap_or(assumed);
-    let index = MSS.iter().rposition(|&known| known <= peer_mss).unwrap_or(0) as u8;
+    let index = MSS_VALUES.iter().rposition(|&known| known <= peer_mss).unwrap_or(0) as u8;
     let time_and_mss = (period(now) as u8) << 3 | index;
     let number = u32::from(time_and_mss) << 24 | code(secrets, tuple, syn.seq, time_and_mss);
     let mut options = Options { mss: Some(mss), ..Options::default() };
@@ -62,7 +62,8 @@ pub(super) fn answer(
         let scale = syn.options.window_scale.map_or(NO_SCALE, |shift| u32::from(shift.min(14)));
         let encoded_options = u32::from(syn.options.sack_permitted) << 4 | scale;
         let clock = ((now.as_nanos() / 1_000_000) as u32).wrapping_add(timestamp_offset(secrets, tuple));
-        // Never ahead of the clock, which goes on from here.
+        // The timestamp with the encoded options must not be ahead of the clock: later timestamps of the connection
+        // come from the clock and must not decrease (RFC 7323 §4.1).
         let mut value = clock >> OPTION_BITS << OPTION_BITS | encoded_options;
         if Serial(clock).before(Serial(value)) {
             value = value.wrapping_sub(1 << OPTION_BITS);
@@ -83,7 +84,7 @@ pub(super) fn answer(
     }
 }
 
-/// Restores the SYN from a segment with a valid cookie, and the sequence number of its SYN/ACK.
+/// Restores, from a segment with a valid cookie, the peer's SYN and the sequence number of the SYN/ACK.
 pub(super) fn open(secrets: &Secrets, now: Time, tuple: Tuple, segment: &Segment) -> Option<(Segment, u32)> {
     let number = segment.ack.0.wrapping_sub(1);
     let (time_and_mss, found) = ((number >> 24) as u8, number & 0x00ff_ffff);
@@ -92,7 +93,7 @@ pub(super) fn open(secrets: &Secrets, now: Time, tuple: Tuple, segment: &Segment
     if age > 1 || code(secrets, tuple, peer, time_and_mss) != found {
         return None;
     }
-    let mut options = Options { mss: Some(MSS[usize::from(time_and_mss & 7)]), ..Options::default() };
+    let mut options = Options { mss: Some(MSS_VALUES[usize::from(time_and_mss & 7)]), ..Options::default() };
     if let Some(Timestamps { value, echo }) = segment.options.timestamps {
         let scale = echo & 0xf;
         options.timestamps = Some(Timestamps { value, echo: 0 });

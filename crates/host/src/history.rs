@@ -13,20 +13,20 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Notes that a connection was established on a pair; keeps at most `most` pairs.
+    /// Records that a connection was established on a pair; keeps at most `most` pairs.
     pub fn note(&mut self, pair: (IpAddr, IpAddr), most: usize) {
         self.worked.retain(|known| *known != pair);
         self.worked.insert(0, pair);
         self.worked.truncate(most);
     }
 
-    /// Forgets the pairs of a lost local address; it may be attached elsewhere when it returns.
+    /// Removes the pairs of a lost local address, because the address may return on another network.
     pub fn forget(&mut self, own: IpAddr) {
         self.worked.retain(|(from, _)| *from != own);
     }
 
-    /// Known pairs for a connection that may begin on any of them. It then starts from the local address that last
-    /// reached its first destination. Empty for all other connections, which keep their first address.
+    /// The known pairs, for a connection that may begin on any of them; moves the local address that last reached the
+    /// first destination of `ends` to the front. Empty for all other connections, which begin on their first address.
     pub fn order(&self, protocol: &Protocol, ends: &mut Ends) -> Vec<(IpAddr, IpAddr)> {
         let Protocol::Mptcp(config) = protocol else { return Vec::new() };
         if config.syn_retransmission == SynRetransmission::Single {

@@ -62,7 +62,7 @@ mod time_wait;
 mod turn;
 pub mod udp;
 
-/// The fixtures in `tests/hosts` name the crate from inside and from outside.
+/// The fixtures in `tests/hosts` are also a module of this crate, and use it under its public name.
 #[cfg(test)]
 extern crate self as anabranch_host;
 
@@ -90,7 +90,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// Receives the output of a host.
 pub trait HostDriver {
-    /// A connection keeps a part of the last packet; its bytes belong at this place.
+    /// Stores a part of the last packet's payload at the given place.
     fn place(&mut self, connection: ConnectionId, placement: Placement);
 
     /// Placed fragments of a connection that will never be read: the first key and their number. A driver that keeps no
@@ -130,13 +130,13 @@ pub struct Host {
     /// Connections that may have output.
     ready: VecDeque<ConnectionId>,
     out: VecDeque<Packet>,
-    /// Number of associations begun; each has separate secrets.
+    /// Number of associations created; each has separate secrets.
     associations: u64,
     /// Pairs of addresses on which connections were established.
     history: History,
 }
 
-/// The reason why a connection or listener could not be made.
+/// The reason why a host refuses to create a connection or a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HostError {
@@ -228,7 +228,7 @@ impl Host {
         }
         let transport = protocol.transport();
         let worked = self.history.order(protocol, &mut ends);
-        self.begin_on_living(protocol, &mut ends);
+        self.prefer_present_address(protocol, &mut ends);
         let (first, remote) = (ends.first_local().0.ip(), ends.first_remote());
         let asked = ends.local_port;
         self.names.reserved.remove(&(transport, asked));
@@ -254,7 +254,7 @@ impl Host {
                 slot.core.endpoint_mut().connect(now);
             }
             if self.take_names(id, tuple) {
-                self.tell_of_lost(now, id, &ends.local);
+                self.report_lost_addresses(now, id, &ends.local);
                 self.wake(id);
                 return Ok(id);
             }
@@ -331,7 +331,7 @@ impl Host {
         self.connections.get_mut(id).map(|slot| slot.core.endpoint_mut())
     }
 
-    /// Releases a connection for good; aborts it if it has not ended.
+    /// Releases a connection and its data; aborts the connection if it has not ended.
     pub fn forget(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         let closed = slot.registered.closed;
@@ -351,7 +351,7 @@ impl Host {
         self.names.reserved.insert((transport, port));
     }
 
-    /// Makes a connection an orphan and releases its backlog slot.
+    /// Makes a connection an orphan and releases its slot in the listener's backlog.
     fn leave_listener(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         match core::mem::replace(&mut slot.registered.stage, Stage::Orphan) {
@@ -369,9 +369,9 @@ impl Host {
         }
     }
 
-    /// Moves an address of the host that reaches the remote end to the front if the host has lost the first address, because
-    /// Multipath TCP may begin on any. Other protocols begin on the requested address.
-    fn begin_on_living(&self, protocol: &Protocol, ends: &mut Ends) {
+    /// If the host has lost the first local address, moves an address to the front that the host has and that reaches
+    /// the remote end. Only Multipath TCP may begin on any address; other protocols begin on the requested one.
+    fn prefer_present_address(&self, protocol: &Protocol, ends: &mut Ends) {
         let Protocol::Mptcp(config) = protocol else { return };
         let to = ends.first_remote().ip();
         let is_here = |ip: IpAddr| self.addresses.iter().any(|known| known.ip == ip);
@@ -383,8 +383,8 @@ impl Host {
         }
     }
 
-    /// Passes a connection those of its addresses that the host has lost.
-    fn tell_of_lost(&mut self, now: Time, id: ConnectionId, local: &[Address]) {
+    /// Reports to a connection those of its local addresses that the host has lost.
+    fn report_lost_addresses(&mut self, now: Time, id: ConnectionId, local: &[Address]) {
         let lost = |address: &&Address| self.addresses.iter().all(|known| known.ip != address.ip);
         let lost: Vec<_> = local.iter().filter(lost).map(|address| address.ip).collect();
         let Some(slot) = self.connections.get_mut(id) else { return };
@@ -393,23 +393,23 @@ impl Host {
         }
     }
 
-    /// Adds an address or changes its MTU, and passes this to all connections.
+    /// Adds an address or changes its MTU, and reports the change to all connections.
     pub fn add_address(&mut self, now: Time, address: Address) {
         match self.addresses.iter_mut().find(|known| known.ip == address.ip) {
             Some(known) => *known = address,
             None => self.addresses.push(address),
         }
-        self.tell_all(now, NetworkEvent::AddressUp { address: address.ip, mtu: address.mtu });
+        self.report_to_all(now, NetworkEvent::AddressUp { address: address.ip, mtu: address.mtu });
     }
 
-    /// Removes an address and passes this to all connections.
+    /// Removes an address and reports the loss to all connections.
     pub fn remove_address(&mut self, now: Time, ip: IpAddr) {
         self.addresses.retain(|known| known.ip != ip);
         self.history.forget(ip);
-        self.tell_all(now, NetworkEvent::AddressDown { address: ip });
+        self.report_to_all(now, NetworkEvent::AddressDown { address: ip });
     }
 
-    fn tell_all(&mut self, now: Time, event: NetworkEvent) {
+    fn report_to_all(&mut self, now: Time, event: NetworkEvent) {
         for listener in self.listeners.values_mut() {
             listener.set_addresses(&self.addresses);
         }
@@ -430,7 +430,7 @@ impl Host {
         [timer, self.names.time_wait.next()].into_iter().flatten().min()
     }
 
-    /// The time of [`next_timeout`](Self::next_timeout) has come; early calls do no harm.
+    /// Handles the timers that have expired by `now`; early calls do no harm.
     pub fn handle_timeout(&mut self, now: Time) {
         self.names.time_wait.expire(now);
         while let Some(&Reverse((at, id))) = self.timers.peek()
@@ -454,14 +454,14 @@ impl Host {
     /// Drains the output of the host and its connections.
     pub fn drive<D: HostDriver>(&mut self, now: Time, driver: &mut D) {
         while let Some(id) = self.ready.pop_front() {
-            self.empty(now, id, driver);
+            self.drain(now, id, driver);
         }
         while let Some(packet) = self.out.pop_front() {
             driver.transmit(None, packet);
         }
     }
 
-    /// Number of connections, and of names including ended connections.
+    /// Number of connections, and number of names, those of connections in TIME-WAIT included.
     pub fn entries(&self) -> (usize, usize) {
         (self.connections.len(), self.names.len())
     }
@@ -485,7 +485,8 @@ impl Host {
         }
     }
 
-    /// TCP derives its numbers from the host's secrets and the two ends; each association has a separate source.
+    /// The source of a connection's secrets. TCP derives its initial sequence numbers from the host's key and the two
+    /// ends, so its connections share one source; each association has a separate one.
     fn secrets_of(&mut self, transport: Transport) -> Secrets {
         if transport == Transport::Sctp {
             self.associations += 1;
@@ -555,7 +556,7 @@ impl Host {
         }
     }
 
-    /// A connection is established; a listener's connection now waits to be accepted.
+    /// Handles the establishment of a connection: the application can then accept a listener's connection.
     fn connected(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         if let Core::Mptcp(core) = &slot.core
@@ -572,7 +573,8 @@ impl Host {
         }
     }
 
-    /// A connection has ended: releases its names, except for TIME-WAIT.
+    /// Handles the end of a connection: releases its names and keeps an entry in TIME-WAIT if the protocol requires
+    /// it.
     fn closed(&mut self, now: Time, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         if slot.registered.closed {

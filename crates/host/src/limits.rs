@@ -5,15 +5,15 @@ use core::ops::RangeInclusive;
 /// Bounds of a host.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections of all kinds.
+    /// Maximum number of connections of all kinds.
     pub connections: usize,
-    /// Ended TCP connections that are remembered (TIME-WAIT); beyond, the oldest is forgotten.
+    /// Maximum number of ended TCP connections in TIME-WAIT; a further one replaces the oldest.
     pub time_wait: usize,
-    /// Answers a second to packets without a connection: RST, ABORT and ICMP errors together (RFC 1812 §4.3.2.8,
-    /// RFC 4443 §2.4 f).
+    /// Maximum number of answers a second to packets without a connection: RST, ABORT and ICMP errors together (RFC
+    /// 1812 §4.3.2.8, RFC 4443 §2.4 f).
     pub answers_per_second: u32,
-    /// Pairs of addresses remembered because a connection was established on them (Becke2014 §5.1.2.1); beyond, the least
-    /// recently used is forgotten.
+    /// Maximum number of address pairs kept because a connection was established on them (Becke2014 §5.1.2.1); a
+    /// further one replaces the least recently used.
     pub pairs: usize,
     /// Ephemeral ports (RFC 6335 §6: the dynamic ports).
     pub ephemeral_ports: RangeInclusive<u16>,
@@ -34,9 +34,11 @@ impl Default for Limits {
 /// Bounds of one listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backlog {
-    /// Established connections that the application has not accepted; at this number, new ones are not answered.
+    /// Maximum number of established connections that the application has not accepted; at this number, further SYNs
+    /// get no answer.
     pub complete: usize,
-    /// Connections in a handshake; at this number, TCP answers with SYN cookies. SCTP keeps no state of a handshake.
+    /// Maximum number of connections in a handshake; at this number, TCP answers SYNs with cookies. SCTP keeps no
+    /// state of a handshake.
     pub incomplete: usize,
 }
 

@@ -22,8 +22,8 @@ pub struct Listening {
     pub backlog: Backlog,
 }
 
-/// Time after the last cookie in which the final ACK of a handshake may contain one.
-const COOKIE_LIFE: Duration = Duration::from_secs(128);
+/// Time after the last sent cookie in which the final ACK of a handshake may contain a cookie.
+const COOKIE_LIFETIME: Duration = Duration::from_secs(128);
 
 /// A listening port.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Listener {
     pub(super) backlog: Backlog,
     /// The addresses on which the port listens; `None` for all addresses of the host.
     pub(super) local: Option<Vec<Address>>,
-    /// SCTP's listener, which keeps no state of a handshake.
+    /// The listener of SCTP, which keeps no state of a handshake.
     pub(super) stateless: Option<Box<sctp::Listener>>,
     /// Connections in a handshake.
     pub(super) incomplete: usize,
@@ -95,22 +95,22 @@ impl Listener {
         }
     }
 
-    /// Whether the backlog is full; further SYNs get no answer.
+    /// True if the backlog is full; further SYNs get no answer.
     pub(super) fn is_full(&self) -> bool {
         self.queue.len() >= self.backlog.complete
     }
 
-    /// Whether the next SYN is answered with a cookie.
+    /// True if the next SYN is answered with a cookie.
     pub(super) const fn is_flooded(&self) -> bool {
         self.incomplete >= self.backlog.incomplete
     }
 
-    pub(super) const fn gave_cookie(&mut self, now: Time) {
+    pub(super) const fn record_cookie(&mut self, now: Time) {
         self.cookie_at = Some(now);
     }
 
-    /// Whether a cookie may return; false where none was sent recently.
+    /// True if the final ACK of a handshake may contain a cookie, because the listener has sent one recently.
     pub(super) fn expects_cookies(&self, now: Time) -> bool {
-        self.cookie_at.is_some_and(|at| now.since(at) < COOKIE_LIFE)
+        self.cookie_at.is_some_and(|at| now.since(at) < COOKIE_LIFETIME)
     }
 }

@@ -27,9 +27,9 @@ pub(super) struct Names {
     pub(super) reserved: BTreeSet<(Transport, u16)>,
     pub(super) time_wait: TimeWait,
     ephemeral: RangeInclusive<u16>,
-    /// Number of ephemeral ports used (RFC 6056 §3.3.3).
+    /// Number of ephemeral ports assigned since the start (RFC 6056 §3.3.3).
     given: u32,
-    /// The host's.
+    /// The host's secrets, from which the search for a port begins.
     secrets: Secrets,
 }
 
@@ -115,9 +115,10 @@ impl Names {
         }
     }
 
-    /// A port for a connection between these ends, by the algorithm of RFC 6056 §3.3.3: the search begins at a keyed hash of
-    /// both ends, so that one port reveals nothing about another, and the ports between two hosts are successive. Skips
-    /// ports with a listener, and ports that would give two connections (or one and an entry in TIME-WAIT) the same ends.
+    /// A port for a connection between these ends, by the algorithm of RFC 6056 §3.3.3: the search begins at a keyed
+    /// hash of both ends, so that one port reveals nothing about another, and the ports between two hosts are
+    /// successive. The search skips ports with a listener, and ports with which two connections (or one and an entry
+    /// in TIME-WAIT) would have the same ends.
     pub(super) fn ephemeral(
         &mut self,
         transport: Transport,
@@ -144,10 +145,11 @@ impl Names {
         None
     }
 
-    /// A port for a further path of a connection whose newest path uses the port `last`: the next free one. It is never the
-    /// port of an ended path, because the new sequence numbers would look old (by RFC 9293 §3.4.1 they lie ahead of 250 kB/s
-    /// only). The token already shows an observer that two paths belong together, so the port need not hide it. The result
-    /// does not depend on ports of other addresses.
+    /// A port for a further path of a connection whose newest path uses the port `last`: the next free one. The port
+    /// of an ended path is never used again: the initial sequence number of a new path would look old, because it
+    /// exceeds the last one of the ended path only if that path sent less than 250 kB/s (RFC 9293 §3.4.1). The port
+    /// need not be unpredictable, because the token already shows an observer that both paths belong to one
+    /// connection. The result does not depend on ports of other addresses.
     pub(super) fn further(
         &mut self,
         transport: Transport,
@@ -163,7 +165,7 @@ impl Names {
         behind.into_iter().find(free)
     }
 
-    /// Whether a connection from this port would be distinguishable from all others.
+    /// True if the addresses and ports of a connection from this port would differ from those of all others.
     pub(super) fn is_free(
         &self,
         transport: Transport,
@@ -176,7 +178,8 @@ impl Names {
             return false;
         }
         match transport {
-            // An association may change its addresses, but keeps its ports.
+            // An association may change its addresses but keeps its ports, so its port must be unused on all
+            // addresses.
             Transport::Sctp => {
                 let ports = (port, remote.port());
                 self.tags.range((ports, 0)..=(ports, u32::MAX)).next().is_none()

@@ -20,8 +20,8 @@ impl Host {
         }
     }
 
-    /// Makes a subflow of Multipath TCP a backup in both directions, or a usual one (`MP_PRIO`, RFC 8684 §3.3.8). Returns
-    /// false if the connection has no such subflow, or the protocol has no priorities.
+    /// Makes a subflow of Multipath TCP a backup in both directions, or a regular one (`MP_PRIO`, RFC 8684 §3.3.8).
+    /// Returns false if the connection has no such subflow, or the protocol has no priorities.
     pub fn set_backup(&mut self, now: Time, id: ConnectionId, (path, backup): (PathId, bool)) -> bool {
         self.wake(id);
         match self.connections.get_mut(id).map(|slot| &mut slot.core) {
@@ -30,8 +30,8 @@ impl Host {
         }
     }
 
-    /// Makes the addresses with this property backups of a Multipath TCP connection, and its others usual ones. Returns false
-    /// if there is no such connection, or the protocol has no priorities.
+    /// Makes those addresses of a Multipath TCP connection that have this property backups, and its other addresses
+    /// regular ones. Returns false if there is no such connection, or the protocol has no priorities.
     pub fn set_backup_addresses(
         &mut self,
         now: Time,
@@ -46,9 +46,9 @@ impl Host {
         true
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes.
-    /// [`remove_address`](Self::remove_address) reports the end of the old one before, and
-    /// [`add_address`](Self::add_address) the new one after, if the interface is up.
+    /// Replaces an address of either host by another on the same interface, which has the same routes. Before this
+    /// call the caller reports the end of the old address by [`remove_address`](Self::remove_address), and
+    /// afterwards, if the interface is up, the new one by [`add_address`](Self::add_address).
     pub fn renumber(&mut self, now: Time, old: IpAddr, new: IpAddr) {
         for listener in self.listeners.values_mut() {
             listener.renumber(old, new);

@@ -112,7 +112,7 @@ impl Protocol {
         }
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    /// Replaces an address of either host by another on the same interface, which has the same routes.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         match self {
             Self::Mptcp(config) => config.renumber(old, new),

@@ -1,5 +1,5 @@
-//! Ended TCP connections (TIME-WAIT, RFC 9293 §3.3.2): a small entry each, to answer stray segments and to let the same
-//! ends connect again (RFC 6191).
+//! Ended TCP connections (TIME-WAIT, RFC 9293 §3.3.2). A host keeps a small entry of each, to answer stray segments
+//! and to let the same two ends connect again (RFC 6191).
 
 use super::protocol::Tuple;
 use anabranch_base::time::{Duration, Time};
@@ -9,11 +9,11 @@ use anabranch_wire::tcp::{Flags, Segment};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Lifetime of an entry: twice the maximum segment lifetime (4 minutes in RFC 9293 §3.4.2; one minute in Linux).
-const LIFETIME: Duration = Duration::from_secs(60);
+const TIME_WAIT_DURATION: Duration = Duration::from_secs(60);
 
 /// The reaction to a segment for an ended connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Reaction {
     /// The segment is ignored.
     Ignored,
     /// The segment is acknowledged.
@@ -26,7 +26,7 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct TimeWait {
     entries: BTreeMap<Tuple, (Time, TimeWaitState)>,
-    /// Expiry times in order of creation; an entry may have been prolonged since.
+    /// Expiry times in order of creation; a later segment may have prolonged an entry since.
     order: VecDeque<(Time, Tuple)>,
     most: usize,
 }
@@ -46,7 +46,7 @@ impl TimeWait {
 
     /// Adds an entry; forgets the oldest one at the limit.
     pub(super) fn insert(&mut self, now: Time, tuple: Tuple, state: TimeWaitState) {
-        let until = now + LIFETIME;
+        let until = now + TIME_WAIT_DURATION;
         if self.entries.insert(tuple, (until, state)).is_none() {
             self.order.push_back((until, tuple));
         }
@@ -80,11 +80,11 @@ impl TimeWait {
     }
 
     /// Decides the reaction to a segment; `None` if there is no ended connection with this tuple.
-    pub(super) fn handle(&mut self, now: Time, tuple: &Tuple, segment: &Segment) -> Option<Verdict> {
+    pub(super) fn handle(&mut self, now: Time, tuple: &Tuple, segment: &Segment) -> Option<Reaction> {
         let (until, state) = self.entries.get_mut(tuple)?;
         // An RST must not end the wait (RFC 1337).
         if segment.flags.contains(Flags::RST) {
-            return Some(Verdict::Ignored);
+            return Some(Reaction::Ignored);
         }
         if segment.flags.contains(Flags::SYN) && !segment.flags.contains(Flags::ACK) {
             let newer = match (state.timestamps, segment.options.timestamps) {
@@ -95,17 +95,18 @@ impl TimeWait {
             let same = matches!((state.timestamps, segment.options.timestamps),
                 (Some((last, _)), Some(new)) if last == new.value);
             if newer || (same && state.expected.before(segment.seq)) {
-                return Some(Verdict::Reopens);
+                return Some(Reaction::Reopens);
             }
         } else if segment.flags.contains(Flags::FIN)
             && segment.seq.add(segment.sequence_len()) == state.expected
         {
-            // The last acknowledgement was lost: restart the wait (RFC 9293 §3.10.7.4).
-            *until = now + LIFETIME;
+            // The peer retransmits its FIN because the last acknowledgement was lost: restart the wait (RFC 9293
+            // §3.10.7.4).
+            *until = now + TIME_WAIT_DURATION;
         } else if segment.sequence_len() == 0 && segment.seq == state.expected {
-            return Some(Verdict::Ignored);
+            return Some(Reaction::Ignored);
         }
-        Some(Verdict::Answer(Box::new(state.answer(now, *tuple))))
+        Some(Reaction::Answer(Box::new(state.answer(now, *tuple))))
     }
 }
 
@@ -137,13 +138,13 @@ mod tests {
         all.insert(Time::ZERO, tuple(1), STATE);
         all.insert(Time::ZERO, tuple(2), TimeWaitState { timestamps: None, ..STATE });
         let mut handle = |port, segment: Segment| all.handle(secs(1), &tuple(port), &segment);
-        assert_eq!(handle(1, segment(0, Flags::SYN, Some(5_001))), Some(Verdict::Reopens));
-        assert!(matches!(handle(1, segment(0, Flags::SYN, Some(5_000))), Some(Verdict::Answer(_))));
-        assert_eq!(handle(1, segment(201, Flags::SYN, Some(5_000))), Some(Verdict::Reopens));
-        assert!(matches!(handle(1, segment(0, Flags::SYN, Some(4_999))), Some(Verdict::Answer(_))));
-        assert_eq!(handle(2, segment(201, Flags::SYN, None)), Some(Verdict::Reopens));
-        assert!(matches!(handle(2, segment(200, Flags::SYN, None)), Some(Verdict::Answer(_))));
-        assert_eq!(handle(1, segment(200, Flags::RST, None)), Some(Verdict::Ignored));
+        assert_eq!(handle(1, segment(0, Flags::SYN, Some(5_001))), Some(Reaction::Reopens));
+        assert!(matches!(handle(1, segment(0, Flags::SYN, Some(5_000))), Some(Reaction::Answer(_))));
+        assert_eq!(handle(1, segment(201, Flags::SYN, Some(5_000))), Some(Reaction::Reopens));
+        assert!(matches!(handle(1, segment(0, Flags::SYN, Some(4_999))), Some(Reaction::Answer(_))));
+        assert_eq!(handle(2, segment(201, Flags::SYN, None)), Some(Reaction::Reopens));
+        assert!(matches!(handle(2, segment(200, Flags::SYN, None)), Some(Reaction::Answer(_))));
+        assert_eq!(handle(1, segment(200, Flags::RST, None)), Some(Reaction::Ignored));
         assert_eq!(handle(3, segment(200, Flags::ACK, None)), None);
     }
 
@@ -152,7 +153,7 @@ mod tests {
         let mut all = TimeWait::new(10);
         all.insert(Time::ZERO, tuple(1), STATE);
         let fin = segment(199, Flags::FIN | Flags::ACK, Some(5_001));
-        let Some(Verdict::Answer(answer)) = all.handle(secs(30), &tuple(1), &fin) else {
+        let Some(Reaction::Answer(answer)) = all.handle(secs(30), &tuple(1), &fin) else {
             panic!("an answer")
         };
         assert_eq!((answer.seq, answer.ack, answer.flags), (Serial(100), Serial(200), Flags::ACK));

@@ -1,4 +1,4 @@
-//! Drains one connection: its output goes to its driver, and the host notes the events that concern it.
+//! Drains one connection: its output goes to its driver, and the host records the events that concern it.
 
 use super::connections::{Registration, Slot, Stage};
 use super::id::ConnectionId;
@@ -68,7 +68,7 @@ impl Host {
         Some(ConnectionRef { core, id, registered, names: &mut self.names })
     }
 
-    /// Accepts this connection, wherever it stands in the queue of its listener.
+    /// Takes this connection from the queue of its listener for the application, at any position in the queue.
     pub fn accept_one(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         if let Stage::Complete(at) = slot.registered.stage {
@@ -86,10 +86,10 @@ impl Host {
     }
 
     /// Drains a connection for a driver of the whole host.
-    pub(super) fn empty<D: HostDriver>(&mut self, now: Time, id: ConnectionId, driver: &mut D) {
+    pub(super) fn drain<D: HostDriver>(&mut self, now: Time, id: ConnectionId, driver: &mut D) {
         let Some(slot) = self.connections.get_mut(id) else { return };
         slot.registered.ready = false;
-        let mut each = Each { id, driver, any: false };
+        let mut each = HostOutlet { id, driver, any: false };
         let Some(output) = self.connection_ref(id).map(|mut reference| reference.drive(now, &mut each))
         else {
             return;
@@ -125,7 +125,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether the host has anything to [`note`](Host::note).
+    /// True if the host has to [`note`](Host::note) the output.
     pub const fn concerns_host(self) -> bool {
         self.names
     }
@@ -185,7 +185,7 @@ impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
 
     #[inline]
     fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16> {
-        // The path may fail to open.
+        // The host must update the connection's names later even if the path does not open.
         self.output.names = true;
         further_port((self.id, self.registered), self.names, local, remote)
     }
@@ -201,7 +201,7 @@ impl<E: Endpoint, D: Driver<E>> Driver<E> for Outlet<'_, D> {
     }
 }
 
-/// A port for a further path of a connection; its name is registered at once.
+/// Assigns a port for a further path of a connection and registers the path's name.
 #[cold]
 #[inline(never)]
 fn further_port(
@@ -219,14 +219,14 @@ fn further_port(
 }
 
 /// Output of one connection for a driver of the whole host.
-struct Each<'a, D> {
+struct HostOutlet<'a, D> {
     id: ConnectionId,
     driver: &'a mut D,
     /// True if the connection had an event.
     any: bool,
 }
 
-impl<E: Endpoint, D: HostDriver> Driver<E> for Each<'_, D> {
+impl<E: Endpoint, D: HostDriver> Driver<E> for HostOutlet<'_, D> {
     fn place(&mut self, placement: Placement) {
         self.driver.place(self.id, placement);
     }
@@ -244,7 +244,7 @@ impl<E: Endpoint, D: HostDriver> Driver<E> for Each<'_, D> {
         self.driver.event(self.id, event);
     }
 
-    /// The host chooses ports itself.
+    /// Never called: [`Outlet`] assigns the ports.
     fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
         None
     }

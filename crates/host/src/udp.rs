@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 /// One end of a UDP flow.
 ///
-/// A write larger than a packet becomes several datagrams. There is no send buffer: written data is sent at once.
+/// A write larger than a packet becomes several datagrams. There is no send buffer: written data is sent immediately.
 #[derive(Debug)]
 pub struct Udp {
     local: SocketAddr,

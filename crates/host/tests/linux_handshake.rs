@@ -1,5 +1,5 @@
-//! Compares our handshakes with those of Linux: every segment by which a peer recognises Multipath TCP must carry the same
-//! options in the same order, with the same lengths, versions and flags.
+//! Compares our handshakes with those of Linux: every segment by which a peer recognises Multipath TCP must have the
+//! same options in the same order, with the same lengths, versions and flags.
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::drive::Collected;
@@ -12,10 +12,10 @@ use anabranch_wire::{Body, Packet};
 use core::net::{IpAddr, Ipv4Addr};
 
 /// Packets that Linux sent, in hexadecimal.
-const LINUX: &str = include_str!("../../../vectors/wire/linux.hex");
-const NOP: u8 = 1;
-const MPTCP: u8 = 30;
-const JOIN: u8 = 1;
+const LINUX_PACKETS: &str = include_str!("../../../vectors/wire/linux.hex");
+const NOP_KIND: u8 = 1;
+const MPTCP_KIND: u8 = 30;
+const JOIN_SUBTYPE: u8 = 1;
 
 /// Kind and length of an option, and for Multipath TCP the two bytes with subtype, version and flags. In `MP_JOIN` the
 /// second of them is an address identifier and is replaced by 0.
@@ -27,14 +27,14 @@ fn flags_and_options(packet: &[u8]) -> (u8, Vec<OptionLayout>) {
     let mut options = &packet[40..20 + header];
     let mut shapes = Vec::new();
     while let Some(&kind) = options.first() {
-        if kind <= NOP {
+        if kind <= NOP_KIND {
             options = &options[1..];
             continue;
         }
         let len = usize::from(options[1]);
         let mptcp = match (kind, options.get(2).map(|byte| byte >> 4)) {
-            (MPTCP, Some(JOIN)) => [options[2], 0],
-            (MPTCP, _) => [options[2], options[3]],
+            (MPTCP_KIND, Some(JOIN_SUBTYPE)) => [options[2], 0],
+            (MPTCP_KIND, _) => [options[2], options[3]],
             _ => [0; 2],
         };
         shapes.push((kind, len, mptcp));
@@ -45,7 +45,8 @@ fn flags_and_options(packet: &[u8]) -> (u8, Vec<OptionLayout>) {
 
 /// Flags and option layout of a packet that Linux sent.
 fn linux(name: &str) -> (u8, Vec<OptionLayout>) {
-    let line = LINUX.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a vector");
+    let line =
+        LINUX_PACKETS.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect("a vector");
     let byte = |at: usize| u8::from_str_radix(&line[at..at + 2], 16).expect("hexadecimal digits");
     flags_and_options(&(0..line.len()).step_by(2).map(byte).collect::<Vec<_>>())
 }
@@ -61,8 +62,8 @@ fn ip(end: u8, path: u8) -> IpAddr {
     Ipv4Addr::new(10, path, 0, end).into()
 }
 
-/// All packets of a connection over two paths, in order. The client writes before the third segment of
-/// the handshake if `at_once`, otherwise after it.
+/// All packets of a connection over two paths, in order. The client writes before the third segment of the handshake
+/// if `at_once`, otherwise after it.
 fn connection(at_once: bool) -> Vec<Packet> {
     let config = mptcp::Config {
         tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
@@ -102,7 +103,8 @@ fn connection(at_once: bool) -> Vec<Packet> {
 
 #[test]
 fn handshakes_carry_the_options_of_linux() {
-    // If the client already has data to send, the third segment carries the first of it (RFC 8684 §3.1).
+    // If the client already has data to send, its first data segment is the third segment of the handshake (RFC 8684
+    // §3.1).
     for at_once in [false, true] {
         let packets = connection(at_once);
         let mut shapes = packets.iter().map(ours);

@@ -35,8 +35,8 @@ fn both_ends_get_every_byte_or_an_error() {
 
 #[test]
 fn unconfirmed_join_never_duplicates_plain_data() {
-    // The server answers the client's MP_JOIN but receives no further segment of that subflow. Acknowledgements are late,
-    // so the client retransmits data. DATA_ACKs are stripped, so the server falls back to plain TCP.
+    // The server answers the client's MP_JOIN but receives no further segment of that subflow. Acknowledgements are
+    // late, so the client retransmits data. A middlebox strips the DATA_ACKs, so the server falls back to plain TCP.
     let reached = interference::program(&[
         144, 2, 191, 75, 112, 68, 91, 56, 55, 186, 216, 114, 91, 73, 1, 249, 192, 232, 183, 106, 12, 147, 9,
         218, 31, 106, 168, 38, 202, 211, 145, 230, 144, 22, 87, 148, 195, 222, 220, 243, 159, 224, 93, 230,
@@ -47,8 +47,8 @@ fn unconfirmed_join_never_duplicates_plain_data() {
 
 #[test]
 fn early_fin_does_not_truncate_the_stream() {
-    // The server has fallen back to plain TCP, so its FIN ends the connection. The client takes the FIN for the end of a
-    // subflow and closes that subflow.
+    // The server has fallen back to plain TCP, so its FIN ends the connection. The client treats the FIN as the end
+    // of one subflow and closes that subflow.
     let reached = interference::program(&[
         121, 55, 84, 163, 203, 32, 110, 201, 249, 60, 42, 178, 32, 241, 101, 63, 155, 183, 17, 219, 139, 170,
         205, 169, 29, 116, 178, 38, 205, 24, 63, 81, 1, 229, 20, 76, 11, 166, 68, 21, 236, 198, 69, 238, 195,
@@ -59,9 +59,9 @@ fn early_fin_does_not_truncate_the_stream() {
 
 #[test]
 fn missing_data_acks_never_duplicate_plain_data() {
-    // From the second round trip on no DATA_ACK arrives. A middlebox strips the options of a subflow, but the client still
-    // takes it for Multipath TCP because of an ADD_ADDR on it. The server has read the data of the subflow and would read
-    // the retransmitted copy as new bytes of plain TCP.
+    // From the second round trip on no DATA_ACK arrives. A middlebox strips the options of one subflow; an ADD_ADDR
+    // on it makes the client treat it as Multipath TCP all the same. The server has read the data of the subflow and
+    // would read the retransmitted copy as new bytes of plain TCP.
     let reached = interference::program(&[
         50, 72, 72, 0, 0, 0, 0, 0, 79, 1, 255, 198, 193, 52, 36, 255, 255, 234, 1, 64, 64, 64, 236, 255, 13,
         212, 72, 72, 0, 0, 0, 0, 0, 0, 0, 0, 96, 13, 212, 220, 45,
@@ -71,8 +71,8 @@ fn missing_data_acks_never_duplicate_plain_data() {
 
 #[test]
 fn first_missing_byte_is_retransmitted_first() {
-    // Segments are split and half of the pieces are lost, so every subflow soon dies. Without a preference for the first
-    // missing byte, the network would deliver the same data again and again but never the missing data.
+    // Segments are split and half of the pieces are lost, so every subflow soon fails. If the sender did not prefer
+    // the first missing byte, the network would deliver the same data repeatedly but never the missing data.
     let reached = interference::program(&[
         1, 255, 255, 255, 255, 254, 255, 200, 255, 255, 255, 255, 255, 11, 166, 65, 255, 0, 246, 211, 0, 91,
         255, 255, 67, 252, 96, 13, 255, 192, 190, 39, 39, 45, 14, 0, 58, 253, 195, 89, 10, 255, 0, 255, 255,

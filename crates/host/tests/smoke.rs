@@ -12,7 +12,7 @@ fn pairs_survive_random_programs() {
     let (mut delivered, mut several, mut honest) = (0, 0, 0);
     for round in 0..ROUNDS {
         let program: Vec<u8> = (0..rng.below(900)).map(|_| rng.below(256) as u8).collect();
-        // Programs of the odd rounds forge no packets, so that every byte must arrive.
+        // Programs of odd rounds forge no packets, so every byte must arrive.
         let program: Vec<u8> = if round % 2 == 1 {
             program
                 .iter()
@@ -47,8 +47,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// The network drops, duplicates, delays and reorders packets and chunks, and paths die. Every byte arrives, or its
-    /// writer gets an error.
+    /// The network drops, duplicates, delays and reorders packets and chunks, and paths fail. Every byte arrives, or
+    /// the end that wrote it gets an error.
     #[test]
     fn associations_lose_nothing_silently(program in prop::collection::vec(any::<u8>(), 0..900)) {
         let honest: Vec<u8> = program.iter().enumerate().map(|(at, &byte)| if at == 0 { byte & !1 } else { byte }).collect();
@@ -56,7 +56,7 @@ proptest! {
         prop_assert!(!reached.mutated);
     }
 
-    /// Some packets are forged as well. The ends do not panic, and their memory stays bounded.
+    /// The network forges some packets as well. The ends do not panic, and their memory stays bounded.
     #[test]
     fn associations_survive_forgers(program in prop::collection::vec(any::<u8>(), 1..900)) {
         let lying: Vec<u8> = program.iter().enumerate().map(|(at, &byte)| if at == 0 { byte | 1 } else { byte }).collect();

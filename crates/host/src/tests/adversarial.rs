@@ -38,7 +38,7 @@ fn forged_packets_leave_connections_intact() {
         let before = net.flying.len();
         net.deliver(1, packet);
         answers += net.flying.len() - before;
-        // Drop answers to forged addresses; only the first host exists.
+        // Drop answers to forged addresses; of the senders only the first host exists.
         net.flying.retain(|(_, packet)| packet.destination == ip(1, 1) || packet.destination == ip(1, 2));
         if count % 100 == 0 {
             net.tick();
@@ -91,7 +91,7 @@ fn client_connects_during_a_syn_flood() {
         net.run(20);
         let server = net.hosts[1].accept(Transport::Tcp, PORT).expect("the cookie came back");
         let report = net.hosts[1].endpoint(server).expect("there").report();
-        // The buffer needs a window scale, which came back in the timestamp.
+        // The client's receive buffer needs a window scale, which the timestamp of the SYN/ACK encoded.
         assert!(report.peer_window > 65_535, "{}", report.peer_window);
         net.exchange([client, server], 200_000);
         let client = net.hosts[0].endpoint(client).expect("there").report();
@@ -111,7 +111,7 @@ fn first_data_segment_completes_a_cookie_handshake() {
     let client = net.connect(&tcp(), PORT);
     net.drive(0);
     net.run(2);
-    // The third segment is lost; the data segment behind it acknowledges the cookie as well.
+    // The third segment is lost; the following data segment acknowledges the cookie as well.
     net.flying.clear();
     net.write(0, client, 5_000);
     net.run(10);
@@ -149,7 +149,7 @@ fn hundred_listeners_serve_10_000_connections() {
     for &server in &servers {
         assert_eq!(net.read(1, server), 2_000);
     }
-    // All delayed acknowledgements have been sent, so no timer may be left.
+    // All delayed acknowledgements have been sent, so no timer may run.
     net.pass(Duration::from_secs(1));
     assert_eq!(net.hosts[0].next_timeout(), None);
     for &client in &clients {

@@ -133,7 +133,7 @@ fn token_identifies_one_connection() {
     let tokens = [token(client, &net.hosts[0]), token(server, &net.hosts[1])];
     let port = net.hosts[0].endpoint(client).expect("there").report().paths[0].local.port();
 
-    // The same connection again, but both tokens are already in use.
+    // The host opens the same connection again; both tokens that it can derive are in use.
     let other = ConnectionId { slot: 99, generation: core::num::NonZeroU32::MIN };
     let mut net = Net::new();
     for (host, token) in net.hosts.iter_mut().zip(tokens) {

@@ -30,8 +30,8 @@ impl Ledger {
         self.written += write.len;
     }
 
-    /// Records a message that the end abandoned.
-    pub fn gave_up(&mut self, offset: u64, len: u64) {
+    /// Records that the end reported a message as abandoned.
+    pub fn reported_abandoned(&mut self, offset: u64, len: u64) {
         let at = self.messages.binary_search_by_key(&offset, |&(offset, _)| offset).expect("a message");
         assert_eq!(self.messages[at].1.len, len, "a message is abandoned as a whole");
         assert!(self.abandoned.insert(at as u32), "a message is abandoned once");
@@ -59,7 +59,7 @@ impl Ledger {
         }
     }
 
-    /// Whether every message was either read or abandoned.
+    /// True if every message was either read or abandoned.
     pub fn is_settled(&self) -> bool {
         (0..self.next()).all(|number| self.read.contains(&number) || self.abandoned.contains(&number))
     }

@@ -24,11 +24,11 @@ use core::net::{IpAddr, Ipv4Addr};
 use ledger::Ledger;
 use std::collections::VecDeque;
 
-/// Packets in flight in one direction; further packets are dropped.
+/// Maximum number of packets in flight in one direction; further packets are dropped.
 const MAX_PACKETS_IN_FLIGHT: usize = 200;
-/// An end that sends this many packets at one moment never stops.
+/// Maximum number of packets that an end sends at one moment; more would show an endless loop.
 const MAX_PACKETS_AT_ONCE: usize = 20_000;
-/// Commands of a program; the rest of the input is ignored.
+/// Maximum number of commands of a program; the rest of the input is ignored.
 const MAX_COMMANDS: usize = 400;
 
 /// The remaining input; reads beyond its end return zeros.
@@ -63,7 +63,7 @@ enum Command {
         to: usize,
         place: u8,
     },
-    /// In each round all packets in flight arrive; the next round delivers the responses.
+    /// All packets in flight arrive, once per round; each round delivers the responses to the one before.
     Flow {
         rounds: u8,
     },
@@ -144,8 +144,8 @@ struct FuzzedHosts {
     ledgers: Option<[Ledger; 2]>,
     closed: [Option<Reason>; 2],
     next_port: u16,
-    /// Whether the network has forged no packet yet.
-    honest: bool,
+    /// True if the network has forged no packet yet.
+    is_unforged: bool,
     receive_buffer: u64,
     scratch: Vec<u8>,
 }
@@ -154,7 +154,8 @@ fn address(end: usize, path: usize) -> IpAddr {
     Ipv4Addr::new(10, path as u8 + 1, 0, end as u8 + 1).into()
 }
 
-/// Addresses of both ends. A host has two addresses, and `backups` has a bit for each that marks it as a backup.
+/// Addresses of both ends. A host has two addresses; `backups` has one bit for each of the four, which marks it as a
+/// backup.
 fn ends_of(backups: u8) -> [Ends; 2] {
     let addresses = |end| {
         let at = |path| Address { ip: address(end, path), mtu: 1500, backup: backups >> path & 1 == 1 };
@@ -226,7 +227,7 @@ impl FuzzedHosts {
             ledgers: None,
             closed: [None; 2],
             next_port: 50_000,
-            honest: true,
+            is_unforged: true,
             receive_buffer,
             scratch: Vec::new(),
         }
@@ -257,15 +258,15 @@ impl FuzzedHosts {
             assert_eq!(self.closed[end], None, "event after the connection closed: {event:?}");
             match (event, &mut self.ledgers) {
                 (Event::Closed(reason), _) => self.closed[end] = Some(reason),
-                (Event::Abandoned { offset, len, .. }, Some(ledgers)) if self.honest => {
-                    ledgers[end].gave_up(offset, len);
+                (Event::Abandoned { offset, len, .. }, Some(ledgers)) if self.is_unforged => {
+                    ledgers[end].reported_abandoned(offset, len);
                 }
                 _ => {}
             }
         }
         let report = self.ends[end].report();
         // With forged mappings, a subflow that falls back to plain TCP may hold another window of data.
-        let most = self.receive_buffer * if self.honest { 1 } else { 2 } + 3 * 1500;
+        let most = self.receive_buffer * if self.is_unforged { 1 } else { 2 } + 3 * 1500;
         assert!(
             report.receive_buffer <= most,
             "{} bytes in a buffer of at most {most}",
@@ -280,19 +281,19 @@ impl FuzzedHosts {
         while let Some(delivery) = self.ends[end].read(self.now, len.max(1)) {
             assert_eq!(delivery.offset, self.read[end], "bytes are delivered once and in order");
             self.read[end] += delivery.len;
-            if let Some(ledgers) = self.ledgers.as_mut().filter(|_| self.honest) {
+            if let Some(ledgers) = self.ledgers.as_mut().filter(|_| self.is_unforged) {
                 ledgers[1 - end].was_read(&delivery);
             }
             if len < u64::MAX {
                 break;
             }
         }
-        if self.honest {
+        if self.is_unforged {
             assert!(self.read[end] <= self.written[1 - end], "the reader got more bytes than were written");
         }
     }
 
-    /// Whether all data that an end wrote was read, or reported to it as abandoned.
+    /// True if all data that an end wrote was read, or was reported to the end as abandoned.
     fn is_settled(&self, end: usize) -> bool {
         let whole = self.read[1 - end] == self.written[end];
         self.ledgers.as_ref().map_or(whole, |ledgers| ledgers[end].is_settled())
@@ -348,7 +349,7 @@ impl FuzzedHosts {
                     // Compute the checksums before the change, as the sender did.
                     packet.settle(&anabranch_wire::Pattern);
                     mutate::mutate(packet, input);
-                    self.honest = false;
+                    self.is_unforged = false;
                 }
             }
             Command::Advance(duration) => {
@@ -375,7 +376,7 @@ impl FuzzedHosts {
         self.settle();
     }
 
-    /// Ends the run over a perfect network: all written data arrives, unless an end has given up.
+    /// Ends the run over a network without faults: all written data arrives unless an end has aborted the connection.
     fn finish(&mut self) {
         for end in [0, 1] {
             for path in [0, 1] {
@@ -397,15 +398,15 @@ impl FuzzedHosts {
             }
         }
         let orderly = self.closed.iter().all(|reason| *reason == Some(Reason::Closed));
-        if self.honest && orderly {
+        if self.is_unforged && orderly {
             assert!(
                 self.is_settled(0) && self.is_settled(1),
                 "both ends closed in order, but bytes are missing"
             );
         }
-        // An idle end need not notice that the other has given up, because keep-alives are off.
+        // Keep-alives are off, so an idle end need not notice that the other end has aborted.
         let alone = self.closed.iter().flatten().any(|reason| *reason != Reason::Closed);
-        if self.honest && !alone {
+        if self.is_unforged && !alone {
             let ends = (&self.ends[0].report(), &self.ends[1].report());
             assert!(
                 self.closed.iter().all(Option::is_some),
@@ -441,5 +442,5 @@ pub fn tcp_pair(data: &[u8]) -> Reached {
     }
     let several_paths = world.ends[0].report().paths.iter().filter(|path| path.usable).count() > 1;
     world.finish();
-    Reached { delivered: world.read != [0; 2], several_paths, mutated: !world.honest }
+    Reached { delivered: world.read != [0; 2], several_paths, mutated: !world.is_unforged }
 }

@@ -78,7 +78,7 @@ fn path_of(packet: &Packet) -> usize {
     }
 }
 
-/// Removes one of several chunks, which is the same as losing it.
+/// Removes one of several chunks: the receiver then sees the same as if the chunk had been lost.
 fn cut(packet: &mut Packet, input: &mut Input<'_>) {
     let Body::Sctp(body) = &mut packet.body else { return };
     if body.chunks.len() > 1 {
@@ -143,10 +143,10 @@ fn forge(packet: &mut Packet, input: &mut Input<'_>) {
     }
 }
 
-/// Changes that a program may make to packets.
+/// The changes that the network may make to packets.
 struct Network {
-    /// Whether the network may forge packets. If not, it only removes chunks.
-    lies: bool,
+    /// True if the network may forge packets. Otherwise it only removes chunks.
+    may_forge: bool,
     /// Paths on which the network drops all packets.
     dead: [bool; 2],
 }
@@ -156,9 +156,9 @@ fn run_command(world: &mut FuzzedHosts, network: &mut Network, command: Command,
         Command::Mutate { to, place } => {
             let place = world.place(to, place);
             if let Some(packet) = world.on_the_way[to].get_mut(place) {
-                if network.lies && input.flag() {
+                if network.may_forge && input.flag() {
                     forge(packet, input);
-                    world.honest = false;
+                    world.is_unforged = false;
                 } else {
                     cut(packet, input);
                 }
@@ -200,7 +200,7 @@ fn run_command(world: &mut FuzzedHosts, network: &mut Network, command: Command,
 /// If data is lost and its writer gets no error.
 pub fn sctp_pair(data: &[u8]) -> Reached {
     let mut input = Input(data);
-    let mut network = Network { lies: input.flag(), dead: [false; 2] };
+    let mut network = Network { may_forge: input.flag(), dead: [false; 2] };
     let config = settings(&mut input);
     // Data that fills a gap is accepted beyond the buffer, up to twice its size.
     let receive_buffer = 2 * config.receive_buffer;
@@ -228,12 +228,12 @@ pub fn sctp_pair(data: &[u8]) -> Reached {
     for end in [0, 1] {
         let error = world.closed[end].is_some_and(|reason| reason != Reason::Closed);
         assert!(
-            !world.honest || error || world.is_settled(end),
+            !world.is_unforged || error || world.is_settled(end),
             "lost silently: {:?} written, {:?} read, {:?}",
             world.written,
             world.read,
             world.closed
         );
     }
-    Reached { delivered: world.read != [0; 2], several_paths, mutated: !world.honest }
+    Reached { delivered: world.read != [0; 2], several_paths, mutated: !world.is_unforged }
 }

@@ -46,12 +46,12 @@ pub fn sctp() -> Protocol {
 
 /// Records the packets and events of a host.
 #[derive(Debug, Default)]
-pub struct Ear {
+pub struct Recorder {
     pub packets: Vec<(Option<ConnectionId>, Packet)>,
     pub events: Vec<(ConnectionId, Event)>,
 }
 
-impl HostDriver for Ear {
+impl HostDriver for Recorder {
     fn place(&mut self, _: ConnectionId, _: Placement) {}
     fn transmit(&mut self, connection: Option<ConnectionId>, packet: Packet) {
         self.packets.push((connection, packet));
@@ -102,15 +102,15 @@ impl Net {
 
     /// Takes all packets and events of a host.
     pub fn drive(&mut self, host: usize) {
-        let mut ear = Ear::default();
-        self.hosts[host].drive(self.now, &mut ear);
-        for (connection, packet) in ear.packets {
+        let mut recorder = Recorder::default();
+        self.hosts[host].drive(self.now, &mut recorder);
+        for (connection, packet) in recorder.packets {
             if connection.is_none() {
                 self.own[host].push(packet.clone());
             }
             self.flying.push_back((1 - host, packet));
         }
-        self.events[host].extend(ear.events);
+        self.events[host].extend(recorder.events);
     }
 
     pub fn deliver(&mut self, host: usize, packet: Packet) {

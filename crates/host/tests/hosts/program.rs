@@ -15,8 +15,8 @@ use anabranch_wire::tcp::{Flags, Options, Segment};
 use anabranch_wire::{Body, Ecn, Packet, Payload};
 use core::net::SocketAddr;
 
-/// Commands of a program; the rest of the input is ignored.
-const COMMANDS: usize = 200;
+/// Maximum number of commands of a program; the rest of the input is ignored.
+const MAX_COMMANDS: usize = 200;
 
 struct AttackTest<'a> {
     net: Net,
@@ -51,7 +51,7 @@ pub fn host(data: &[u8]) -> usize {
         world.pairs.push(pair);
     }
     let mut strangers = 0;
-    for _ in 0..COMMANDS {
+    for _ in 0..MAX_COMMANDS {
         if world.input.is_empty() {
             break;
         }

@@ -24,20 +24,20 @@ use core::net::{IpAddr, Ipv4Addr};
 use rule::Rule;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Packets without any that lets an application read new data; beyond them the run counts as a livelock.
+/// Maximum number of packets sent since an application last read new data; more count as a livelock.
 const MAX_PACKETS_WITHOUT_PROGRESS: u64 = 30_000;
-/// Virtual time without new data for an application; beyond it the run counts as a livelock. It is longer than all timers
-/// of a connection that has lost its peer. A whole transfer may take longer: it took more than 60,000 s where seven of ten
-/// packets were lost both ways and retransmission timeouts reached two minutes.
+/// Maximum virtual time since an application last read new data; more counts as a livelock. It is longer than all
+/// timers of a connection that has lost its peer. A whole transfer may take longer: with a loss rate of 70 % both
+/// ways and retransmission timeouts of two minutes, it took more than 60,000 s.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(20_000);
 
 /// Idle time after which an end sends a keep-alive.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
-/// Time without an acknowledgement after which an end gives its peer up; longer than any delay of the rules.
+/// Time without an acknowledgement after which an end closes the connection; longer than the delay of any rule.
 const USER_TIMEOUT: Duration = Duration::from_secs(150);
 
-/// Free space in the send buffer for which the applications wait. Without it every acknowledged byte would cause a write of
-/// one byte.
+/// Free space in the send buffer for which the applications wait before they write. Without the limit every
+/// acknowledged byte would cause a write of one byte.
 const MIN_WRITE_BYTES: u64 = 1000;
 
 /// The remaining program; reads beyond its end return zeros.
@@ -55,16 +55,16 @@ impl Program<'_> {
     }
 }
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reached {
-    /// Both ends received every byte.
+    /// True if both ends received every byte.
     pub complete: bool,
-    /// An end has fallen back to plain TCP.
+    /// True if an end has fallen back to plain TCP.
     pub fallback: bool,
-    /// An end closed with an error.
+    /// True if an end closed with an error.
     pub error: bool,
-    /// Data used more than one path.
+    /// True if more than one path carried data.
     pub several_paths: bool,
 }
 
@@ -108,7 +108,7 @@ impl End {
         }
         let left = self.to_write - self.written;
         if left > 0 && self.endpoint.send_space() < left.min(MIN_WRITE_BYTES) {
-            return busy; // wait until a write is worth its call
+            return busy; // wait for enough free space
         }
         if left > 0 {
             let accepted = self.endpoint.write(now, Write::bytes(self.to_write - self.written));
@@ -132,7 +132,7 @@ struct InterferenceTest {
     sent: u64,
     /// Time at which an application last read new data, and packets sent until then.
     read_at: (Time, u64),
-    /// An end has sent a segment of plain TCP.
+    /// True if an end has sent a segment of plain TCP.
     plain: bool,
     copies: u64,
     next_port: [u16; 2],
@@ -155,7 +155,7 @@ impl InterferenceTest {
                 timestamps: bits & 1 == 0,
                 sack: bits & 2 == 0,
                 retries: 8,
-                // By keep-alives an idle end notices that the other has gone.
+                // Keep-alives let an idle end notice that its peer has closed.
                 keepalive: Some(KEEPALIVE_INTERVAL),
                 user_timeout: (bits & 32 != 0).then_some(USER_TIMEOUT),
                 ..tcp::Config::default()
@@ -192,7 +192,7 @@ impl InterferenceTest {
         }
     }
 
-    /// Exchanges packets and events until both ends have nothing more to do at this moment.
+    /// Exchanges packets and events until neither end has anything more to do at this moment.
     fn settle(&mut self) {
         for end in [0, 1] {
             loop {
@@ -290,8 +290,8 @@ impl InterferenceTest {
         client.read == server.to_write && server.read == client.to_write
     }
 
-    /// Checks the invariants of a run. The last of them, that both applications learn the outcome, holds only when the run
-    /// is `over`.
+    /// Checks the invariants of a run. The last one, that both applications get an event of the outcome, holds only
+    /// if the run is `over`.
     fn judge(&self, over: bool) {
         let state = || {
             let of = |end: &End| {
@@ -319,7 +319,7 @@ impl InterferenceTest {
             let orderly = [reader, writer].iter().any(|end| end.closed == Some(Reason::Closed));
             assert!(!orderly, "an end closed in order, but bytes are missing: {}", state());
         }
-        // The listening application need not get an error if it never saw a connection.
+        // The listening application gets no error if its end never saw a connection.
         let learns = |end: &End, asked: bool| {
             end.closed.is_some_and(|reason| reason != Reason::Closed) || !(asked || end.connected)
         };
@@ -328,12 +328,13 @@ impl InterferenceTest {
     }
 }
 
-/// Runs a transfer both ways through the middleboxes that the program describes, to its end.
+/// Runs a transfer both ways through the middleboxes that the program describes, until the transfer ends.
 pub fn program(bytes: &[u8]) -> Reached {
     beginning(bytes, u64::MAX)
 }
 
-/// Runs such a transfer until it has sent `packets`.
+/// Runs a transfer both ways through the middleboxes that the program describes, until `packets` packets have been
+/// sent.
 pub fn beginning(bytes: &[u8], packets: u64) -> Reached {
     let mut program = Program(bytes);
     let mut world = InterferenceTest::new(&mut program);

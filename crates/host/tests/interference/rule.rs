@@ -23,7 +23,7 @@ enum Action {
     StripDataAck,
     /// Strips all options of Multipath TCP except the data sequence signal.
     StripOthers,
-    /// Data sequence numbers and acknowledgements lose their upper half.
+    /// Cuts data sequence numbers and acknowledgements to their lower 32 bits.
     Shorten,
     /// Drops SYNs with options of Multipath TCP.
     Firewall,
@@ -32,7 +32,7 @@ enum Action {
         everywhere: bool,
     },
     Drop,
-    /// Delays a packet by a random time up to this one.
+    /// Delays a packet by a random time of at most this one.
     Delay(Duration),
     Repeat,
     /// Turns a packet into an RST, or drops it and answers with an RST in the name of the receiver.
@@ -47,7 +47,7 @@ pub struct Rule {
     action: Action,
     from: Time,
     until: Time,
-    /// Sending ends and paths of the packets that it changes.
+    /// Sending ends and paths of the packets that the rule changes.
     ends: [bool; 2],
     paths: [bool; 2],
     /// Number of first packets that the rule leaves unchanged.
@@ -98,7 +98,8 @@ impl Rule {
         Self { action, from, until, ends: both(bits), paths: both(bits >> 2), spared, chance }
     }
 
-    /// Whether the rule applies to the next packet of this end on this path. Counts spared packets.
+    /// True if the rule applies to the next packet of this end on this path. Counts the packets that it leaves
+    /// unchanged.
     pub fn applies(&mut self, now: Time, from: usize, path: usize) -> bool {
         let here = self.ends[from] && self.paths[path] && self.from <= now && now < self.until;
         let spares = here && self.spared > 0;

@@ -21,7 +21,7 @@ use anabranch_wire::{Buffer, Packet};
 use core::net::{IpAddr, SocketAddr};
 use network::Network;
 
-/// An end that sends this many packets at one moment never stops.
+/// Maximum number of packets that an end sends at one moment; more would show an endless loop.
 const MAX_PACKETS_AT_ONCE: usize = 20_000;
 
 /// One end with its buffered bytes and its application.
@@ -34,14 +34,14 @@ struct End {
     next_port: u16,
 }
 
-/// Outcome of a transfer.
+/// The outcome of a transfer.
 #[derive(Debug)]
 pub struct Outcome {
     /// Duration in seconds of virtual time.
     pub seconds: f64,
     /// Packets sent, and packets that arrived.
     pub packets: [u64; 2],
-    /// Packets that were refused because a checksum was wrong.
+    /// Packets that the receiver refused because a checksum was wrong.
     pub refused: u64,
     /// For each end, the data that it wrote and the data that the other end read.
     pub contents: [(Contents, Contents); 2],
@@ -51,7 +51,7 @@ pub struct Outcome {
     pub closed: [Option<Reason>; 2],
     /// The counters of each end's report.
     pub extra: [Vec<(&'static str, u64)>; 2],
-    /// Whether a connection fell back from Multipath TCP to plain TCP.
+    /// True if a connection fell back from Multipath TCP to plain TCP.
     pub fallback: bool,
 }
 
@@ -142,7 +142,8 @@ struct TransferTest {
 }
 
 impl TransferTest {
-    /// Handles all that an end has to do at this moment; `packet` is the one that it just received.
+    /// Handles everything that an end has to do at this moment; `packet` is the packet that the end has just
+    /// received.
     fn settle(&mut self, at: usize, packet: Option<Buffer<'_>>) {
         let End { endpoint, bytes, application, closed, next_port } = &mut self.ends[at];
         let (network, scratch) = (&mut self.network, &mut self.scratch);

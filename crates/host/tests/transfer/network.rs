@@ -1,4 +1,4 @@
-//! A network of bytes in virtual time: it delays, loses, duplicates, reorders and damages what it carries.
+//! A network in virtual time that carries packets as bytes; it delays, loses, duplicates, reorders and damages them.
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -32,11 +32,11 @@ const MAX_QUEUE_PACKETS: u64 = 100;
 pub struct Network {
     faults: Faults,
     rng: Rng,
-    /// By path and receiving end.
+    /// The directions of the paths, by path and receiving end.
     pipes: BTreeMap<(u8, usize), Pipe>,
     on_the_way: BTreeMap<u64, (usize, Vec<u8>)>,
     arrivals: BinaryHeap<Reverse<(Time, u64)>>,
-    /// Packets handed to the network, and packets that arrived.
+    /// Packets given to the network, and packets that arrived.
     pub sent: u64,
     pub arrived: u64,
     copies: u64,
