@@ -28,7 +28,8 @@ impl<C, const N: usize> Default for Blocked<C, N> {
 }
 
 impl<C: Causes<N>, const N: usize> Blocked<C, N> {
-    /// Sets the cause for which data waits from `now` on, or none; true if the cause changed.
+    /// Sets the cause for which data waits from `now` on, or `None` if no data waits; returns true if the cause
+    /// changed.
     #[inline]
     pub fn set(&mut self, now: Time, cause: Option<C>) -> bool {
         self.cause() != cause && self.change(now, cause)

@@ -19,16 +19,16 @@ pub struct Counters {
     pub fast_retransmissions: u64,
     /// Data packets retransmitted after a timeout.
     pub timeout_retransmissions: u64,
-    /// Data packets sent that another path had carried before (reinjection, opportunistic retransmission,
+    /// Data packets sent whose data another path had carried before (reinjection, opportunistic retransmission,
     /// rescheduling, redundant copies).
     pub reinjections: u64,
-    /// Tail-loss and zero-window probes sent.
+    /// Tail-loss probes and zero-window probes sent.
     pub probes: u64,
-    /// Times a recovery phase was entered.
+    /// Number of recovery phases.
     pub recoveries: u64,
-    /// Times the retransmission timer ran out.
+    /// Number of expiries of the retransmission timer.
     pub timeouts: u64,
-    /// Reactions to losses and timeouts that proved spurious and were undone.
+    /// Reactions to losses and timeouts that were undone because the loss or the timeout was spurious.
     pub undone: u64,
     /// Window reductions because of ECN.
     pub ecn_reductions: u64,
@@ -53,9 +53,10 @@ pub struct Repeated {
     pub opportunistic: u64,
     /// Copies of a scheduler that sends all data on every path.
     pub copy: u64,
-    /// Data where two paths meet (confluent sequence numbers).
+    /// Copies of data in flight on another path, sent where the ranges of the two paths meet (confluent sequence
+    /// numbers).
     pub confluence: u64,
-    /// Chunks that blocked a buffer (chunk rescheduling).
+    /// Copies of chunks that blocked a buffer (chunk rescheduling).
     pub rescheduling: u64,
 }
 
@@ -75,7 +76,7 @@ impl Counters {
         ]
     }
 
-    /// Reductions of the window by cause, and those that were undone because the loss was spurious.
+    /// Reductions of the window by cause, and the reductions that were undone because the loss was spurious.
     pub const fn reductions(&self) -> [(&'static str, u64); 5] {
         [
             ("loss", self.recoveries + self.probe_reductions),
@@ -86,7 +87,7 @@ impl Counters {
         ]
     }
 
-    /// Payload bytes leave for this reason.
+    /// Counts payload bytes that another path had carried before and that are sent again for this reason.
     pub const fn count_repeated(&mut self, reason: DecisionReason, bytes: u64) {
         let repeated = &mut self.bytes_repeated;
         match reason {

@@ -7,7 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 
 /// Receives the output of an endpoint.
 pub trait Driver<E: Endpoint + ?Sized> {
-    /// The endpoint keeps a part of the last packet; its bytes belong at this place.
+    /// Stores a part of the last packet's payload at the given place.
     fn place(&mut self, placement: Placement);
 
     /// Placed fragments that will never be read: the first key and their number. A driver that keeps no fragments ignores
@@ -22,7 +22,7 @@ pub trait Driver<E: Endpoint + ?Sized> {
     /// Handles an event.
     fn event(&mut self, event: Event);
 
-    /// Returns a local port for another path from `local` to `remote`; `None` where none is free.
+    /// Returns a local port for another path from `local` to `remote`, or `None` if no port is free.
     fn port(&mut self, local: IpAddr, remote: SocketAddr) -> Option<u16>;
 
     /// Lets the application act on an endpoint whose output is empty. Returns whether it called the endpoint, which may
@@ -91,8 +91,8 @@ impl Default for Collected {
 }
 
 impl Collected {
-    /// An endpoint that sends more packets than this at one moment would never stop.
-    const MAX_PACKETS: usize = 1_000_000;
+    /// Maximum number of packets at one moment; an endpoint that sends more is in an endless loop.
+    const MAX_PACKETS_AT_ONCE: usize = 1_000_000;
 
     /// Drains an endpoint into lists.
     pub fn from<E: Endpoint + ?Sized>(endpoint: &mut E, now: Time) -> Self {
@@ -112,7 +112,10 @@ impl<E: Endpoint + ?Sized> Driver<E> for Collected {
     }
 
     fn transmit(&mut self, packet: Packet) {
-        assert!(self.packets.len() < Self::MAX_PACKETS, "the endpoint does not stop sending: {packet:?}");
+        assert!(
+            self.packets.len() < Self::MAX_PACKETS_AT_ONCE,
+            "the endpoint does not stop sending: {packet:?}"
+        );
         self.packets.push(packet);
     }
 
@@ -138,7 +141,7 @@ mod tests {
     use anabranch_multipath::PathId;
     use anabranch_wire::{Body, Content, Ecn, Payload, udp};
 
-    /// Has one output of each kind; a write creates a packet, a port request and an event again.
+    /// An endpoint with one output of each kind; a write causes another packet, port request and event.
     #[derive(Debug, Default)]
     struct Scripted {
         placement: bool,

@@ -25,11 +25,12 @@ use core::net::{IpAddr, SocketAddr};
 /// them; a packet's payload names the offset of its first byte. It keeps received bytes at the place that a [`Placement`]
 /// names, until a [`Delivery`] hands them to the application.
 pub trait Endpoint: Send {
-    /// A packet for this end arrived; `content` gives access to its payload bytes. Only the payload's length matters to the
-    /// core; its offset is a mark of the driver, which returns in [`Placement::payload`].
+    /// Handles a packet for this end; `content` gives access to its payload bytes. A core uses only the payload's
+    /// length; the payload's offset is a mark of the driver, which the core returns in [`Placement::payload`].
     fn handle_packet(&mut self, now: Time, packet: Packet, content: &dyn Content);
 
-    /// The place of the next part of the last packet's payload. Parts without a placement were not kept.
+    /// The place of the next part of the last packet's payload. The driver discards parts for which the core returns
+    /// no place.
     fn poll_placement(&mut self) -> Option<Placement> {
         None
     }
@@ -40,10 +41,11 @@ pub trait Endpoint: Send {
         None
     }
 
-    /// An interface of this host changed, or an ICMP error arrived.
+    /// Handles a change of an interface of this host, or an ICMP error.
     fn handle_network(&mut self, now: Time, event: NetworkEvent);
 
-    /// Called at the time of [`next_timeout`](Self::next_timeout); early and spurious calls do no harm.
+    /// Handles the timeouts that are due at the time of [`next_timeout`](Self::next_timeout); early and spurious
+    /// calls do no harm.
     fn handle_timeout(&mut self, now: Time);
 
     /// The next packet to send, if there is one.
@@ -58,23 +60,24 @@ pub trait Endpoint: Send {
     /// Opens the connection (connecting end only); packets to send follow.
     fn connect(&mut self, now: Time);
 
-    /// Free bytes in the send buffer; a write of at most this length is accepted. Zero before the connection takes
+    /// Free bytes in the send buffer; a write of at most this length is accepted. Zero before the connection accepts
     /// data and after [`close`](Self::close).
     fn send_space(&self) -> u64;
 
-    /// The application writes; returns the bytes accepted. Byte-stream protocols accept a part, message protocols
-    /// all or nothing. A refusal for another reason than lack of room raises an event ([`Event::NoSuchStream`]).
+    /// Adds a write of the application to the send buffer; returns the number of accepted bytes. Byte-stream
+    /// protocols accept a part of a write, message protocols all or nothing. If a write is refused for another reason
+    /// than a full buffer, an event reports the reason ([`Event::NoSuchStream`]).
     fn write(&mut self, now: Time, write: Write) -> u64;
 
     /// Bytes that [`read`](Self::read) would return.
     fn readable(&self) -> u64;
 
-    /// The application reads up to `max` bytes: the next in-order run. A message protocol returns one message however large,
-    /// or a part of one that fills the receive buffer ([`Delivery::more`]).
+    /// Hands up to `max` bytes to the application: the next in-order run. A message protocol returns one message of
+    /// any size, or a part of a message that fills the receive buffer ([`Delivery::more`]).
     fn read(&mut self, now: Time, max: u64) -> Option<Delivery>;
 
-    /// Whether reading has opened the window far enough for a window update. Otherwise the driver need not poll for packets
-    /// after a read.
+    /// True if a read has opened the window far enough for a window update. Otherwise the driver need not poll for
+    /// packets after a read.
     fn window_update_due(&self) -> bool;
 
     /// The fragments of the last message, or part of a message, that was read: in order, as runs of [`Place::Fragment`]
@@ -83,7 +86,7 @@ pub trait Endpoint: Send {
         &[]
     }
 
-    /// Nothing below this offset will be sent or retransmitted; the driver may forget these bytes.
+    /// Offset below which no byte will be sent or retransmitted; the driver may forget the bytes below.
     fn released(&self) -> u64;
 
     /// A request for a local port for another path from this address to that remote end. The driver must answer with
@@ -92,7 +95,7 @@ pub trait Endpoint: Send {
         None
     }
 
-    /// The answer to [`port_wanted`](Self::port_wanted); `None` where no port is free.
+    /// Passes the answer to [`port_wanted`](Self::port_wanted): a port, or `None` if no port is free.
     fn give_port(&mut self, now: Time, port: Option<u16>) {
         let _ = (now, port);
     }
@@ -119,7 +122,7 @@ pub trait Endpoint: Send {
         None
     }
 
-    /// State and counters as of now.
+    /// The state and the counters at this moment.
     fn report(&self) -> Report;
 
     /// Bytes received between each pair of addresses, as in the [`report`](Self::report).
@@ -127,12 +130,12 @@ pub trait Endpoint: Send {
         self.report().arrivals
     }
 
-    /// Times of this end's paths up to `now`, by the cause that limited what they sent. Empty for a protocol without
+    /// Times of this end's paths up to `now`, by the cause that limited their sending. Empty for a protocol without
     /// congestion control.
     fn limits(&self, now: Time) -> Limits;
 
-    /// The paths that this end wants, opened or not, as far as it knows the peer's addresses. Empty for a protocol with a
-    /// single path.
+    /// The paths that this end wants to have, opened or not, between all addresses that it knows. Empty for a
+    /// protocol with a single path.
     fn wanted_paths(&self) -> Vec<WantedPath> {
         Vec::new()
     }
@@ -180,7 +183,7 @@ impl From<&PathReport> for Gauge {
 pub struct Held {
     /// Bytes received and not yet read, out-of-order ones included.
     pub bytes: u64,
-    /// The part of `bytes` that is out of order: it waits for a gap to close.
+    /// The part of `bytes` that is out of order: later bytes than the first missing one.
     pub reordering: u64,
 }
 
@@ -191,18 +194,18 @@ pub struct Write {
     pub len: u64,
     /// Stream identifier; byte-stream protocols ignore it.
     pub stream: u16,
-    /// The message may overtake others; byte-stream protocols ignore it.
+    /// True if the message may overtake others; byte-stream protocols ignore it.
     pub unordered: bool,
     /// Payload protocol identifier, which the reader gets with the message (RFC 9260 §3.3.1); byte-stream protocols ignore
     /// it.
     pub ppid: u32,
-    /// The limit on the lifetime or the transmissions of the message. Byte-stream protocols ignore it. An association whose
-    /// peer lacks partial reliability applies it until the first byte of the message is sent.
+    /// The limit on the lifetime or the number of transmissions of the message. Byte-stream protocols ignore it. If
+    /// the peer lacks partial reliability, the limit applies until the first byte of the message is sent.
     pub reliability: Reliability,
 }
 
 impl Write {
-    /// `len` bytes on stream 0, in order, until they have arrived.
+    /// A reliable, ordered write of `len` bytes on stream 0.
     pub const fn bytes(len: u64) -> Self {
         Self { len, stream: 0, unordered: false, ppid: 0, reliability: Reliability::Full }
     }
@@ -211,22 +214,22 @@ impl Write {
 /// Data for the application: a run of the stream, or a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Bytes that were read before. In a byte stream, that is the offset of the first byte.
+    /// Number of bytes read before. In a byte stream, that is the offset of the first byte.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
     /// Stream identifier.
     pub stream: u16,
-    /// The message was sent unordered.
+    /// True if the message was sent unordered.
     pub unordered: bool,
     /// Payload protocol identifier; zero from byte-stream protocols.
     pub ppid: u32,
-    /// This delivery is a part of a message that is too large for the receive buffer, and not the last part (RFC 9260
-    /// §6.9). The next delivery of its stream and kind (ordered or unordered) continues the message. The end is missing
-    /// if the association ends or restarts.
+    /// True if this delivery is a part of a message that is too large for the receive buffer, and not the last part
+    /// (RFC 9260 §6.9). The next delivery of its stream and kind (ordered or unordered) continues the message. The
+    /// end is missing if the association ends or restarts.
     pub more: bool,
-    /// The sender has abandoned the message of which the previous deliveries were parts. The message has no end, and
-    /// this delivery has no bytes (partial reliability, RFC 3758 §3.6).
+    /// True if the sender has abandoned the message of which the previous deliveries were parts. The message has no
+    /// end, and this delivery has no bytes (partial reliability, RFC 3758 §3.6).
     pub aborted: bool,
 }
 
@@ -237,10 +240,10 @@ impl Delivery {
     }
 }
 
-/// Where a part of a received payload belongs.
+/// A part of a received payload, and the place at which the driver stores its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// The part that was kept, with the offset in the packet's payload, by which the driver finds its bytes.
+    /// The part that the core accepted, with its offset in the packet's payload, by which the driver finds the bytes.
     pub payload: Payload,
     /// The place for these bytes.
     pub place: Place,
@@ -264,7 +267,7 @@ pub enum Place {
 /// A change of an interface, or an ICMP error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkEvent {
-    /// The host has this address (again): an interface got it, or its link came up.
+    /// The host has this address (again): the address was added to an interface, or the interface's link came up.
     AddressUp {
         /// The address.
         address: IpAddr,
@@ -276,8 +279,8 @@ pub enum NetworkEvent {
         /// The address.
         address: IpAddr,
     },
-    /// A router could not forward a packet of this length (RFC 1191, RFC 8201). The host has checked that the quoted
-    /// packet could be this endpoint's own by its addresses and ports; the endpoint checks [`Quote::number`].
+    /// A router could not forward a packet of this length (RFC 1191, RFC 8201). The host has checked by the addresses
+    /// and ports that the quoted packet may be from this endpoint; the endpoint checks [`Quote::number`].
     PacketTooBig {
         /// The quoted packet: the one that was dropped.
         quote: Quote,
@@ -294,7 +297,7 @@ pub enum NetworkEvent {
 }
 
 impl NetworkEvent {
-    /// An address of an interface with this MTU comes (`up`) or goes.
+    /// The event that an address of an interface with this MTU appears (`up`) or disappears.
     pub const fn address(address: IpAddr, mtu: u32, up: bool) -> Self {
         if up { Self::AddressUp { address, mtu } } else { Self::AddressDown { address } }
     }
@@ -322,15 +325,15 @@ pub struct Quote {
     pub remote: SocketAddr,
     /// TCP's sequence number or SCTP's verification tag, which an off-path attacker cannot know (RFC 5927 §4.1).
     pub number: u32,
-    /// The initiate tag of an SCTP packet with INIT, whose verification tag is zero (RFC 9260 §10, ICMP6); `None` of other
-    /// packets, or if the error does not quote that much.
+    /// The initiate tag of an SCTP packet with INIT, whose verification tag is zero (RFC 9260 §10, ICMP6); `None` for
+    /// other packets, or if the quote is too short to contain it.
     pub initiate_tag: Option<u32>,
 }
 
 /// A change of the streams of an association (RFC 6525). Lists without a stream stand for all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamChange {
-    /// Resets these outgoing streams; later writes follow the reset.
+    /// Resets these outgoing streams; writes after the request follow the reset.
     ResetOutgoing(Box<[u16]>),
     /// Asks the peer to reset these of its outgoing streams.
     ResetIncoming(Box<[u16]>),
@@ -354,7 +357,7 @@ pub enum Event {
     PathDown(PathId),
     /// The peer has lost its state and restarted the association (SCTP, RFC 9260 §5.2.4 A); writes go on.
     Restarted {
-        /// Bytes written before and not acknowledged; none of them will be sent or retransmitted.
+        /// Bytes that were written before the restart and not acknowledged; they will not be sent or retransmitted.
         discarded: u64,
     },
     /// A write was refused because its stream does not exist.
@@ -364,18 +367,18 @@ pub enum Event {
         /// Number of streams.
         streams: u16,
     },
-    /// A message was abandoned by its [`Reliability`]: nothing of it will be sent or retransmitted. Parts that were sent may
-    /// have arrived.
+    /// A message was abandoned because of its [`Reliability`]: no part of it will be sent or retransmitted. Parts
+    /// that were sent may have arrived.
     Abandoned {
         /// Offset of the message's first byte in all that was written.
         offset: u64,
         /// Length of the message in bytes.
         len: u64,
-        /// A part of the message was sent.
+        /// True if a part of the message was sent.
         sent: bool,
     },
-    /// A stream, or every stream, was reset. Data readable before this event precedes the reset; on an outgoing stream, so
-    /// do the writes before the request.
+    /// A stream, or every stream, was reset. The data that is readable before this event precedes the reset; on an
+    /// outgoing stream, the writes before the request precede it.
     StreamReset {
         /// True for a stream on which the peer sends.
         incoming: bool,
@@ -386,7 +389,7 @@ pub enum Event {
     NumbersReset,
     /// Streams were added.
     StreamsAdded {
-        /// The peer sends on them.
+        /// True if the peer sends on the added streams.
         incoming: bool,
         /// Number of streams now.
         streams: u16,
@@ -397,13 +400,13 @@ pub enum Event {
     Readable,
     /// The send buffer has room again, after a write that was not accepted in full.
     Writable,
-    /// The peer has finished sending; all its data has been, or can now be, read.
+    /// The peer has finished sending; the application has read all its data or can read it now.
     Finished,
-    /// The connection has ended, with the reason. The last event.
+    /// The connection has ended for this reason. No event follows.
     Closed(Reason),
 }
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// Both ends closed the connection in order.
@@ -425,8 +428,8 @@ pub enum Reason {
 pub struct Report {
     /// Paths in order of their identifiers, dead ones included.
     pub paths: Vec<PathReport>,
-    /// Received bytes by pair of addresses: the pairs of the paths; for SCTP, whose path is a destination, the pairs on
-    /// which the peer sends.
+    /// Received bytes by pair of addresses. For SCTP, whose paths have only a destination, the pairs are those on
+    /// which the peer sends; for other protocols, those of the paths.
     pub arrivals: Vec<Arrival>,
     /// Bytes the application has written.
     pub written: u64,
@@ -436,15 +439,15 @@ pub struct Report {
     pub send_buffer: u64,
     /// Bytes received and not yet read, out-of-order ones included.
     pub receive_buffer: u64,
-    /// The part of `receive_buffer` that is out of order: it waits for a gap to close.
+    /// The part of `receive_buffer` that is out of order: later bytes than the first missing one.
     pub reordering_buffer: u64,
     /// Receive window that the peer last advertised, bytes.
     pub peer_window: u64,
     /// Protocol-specific counters by name, e.g. `("opportunistic_retransmissions", 3)`.
     pub extra: Vec<(&'static str, u64)>,
-    /// The connection was opened as Multipath TCP and has fallen back to TCP.
+    /// True if the connection was opened as Multipath TCP and has fallen back to TCP.
     pub fallback: bool,
-    /// The last records of routers about each path for which network control has returned some.
+    /// The last records of routers about each path for which an answer to a network control chunk has arrived.
     pub network: Vec<(PathId, NetworkControl)>,
 }
 
@@ -468,9 +471,9 @@ pub struct PathReport {
     pub local: SocketAddr,
     /// Remote address and port.
     pub remote: SocketAddr,
-    /// Established and not believed to have failed.
+    /// True if the path is established and not considered failed.
     pub usable: bool,
-    /// Used only when no other path is usable.
+    /// True if the path carries data only while no other path is usable.
     pub backup: bool,
     /// Congestion window, bytes.
     pub cwnd: u64,

@@ -9,7 +9,7 @@ pub struct Address {
     pub ip: IpAddr,
     /// Largest IP packet of its interface, bytes.
     pub mtu: u32,
-    /// Paths from this address are backups.
+    /// True if paths from this address are backups.
     pub backup: bool,
 }
 
@@ -23,7 +23,8 @@ impl Address {
 /// The two ends of a connection from the view of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Local addresses; the first one is used first. With Multipath TCP the index is the address identifier.
+    /// Local addresses; the connection begins on the first one. With Multipath TCP the index is the address
+    /// identifier.
     pub local: Vec<Address>,
     /// Port of this end.
     pub local_port: u16,
@@ -67,7 +68,7 @@ impl Ends {
         SocketAddr::new(*first, self.remote_port)
     }
 
-    /// An address of either host is replaced by another on the same interface.
+    /// Replaces an address of either host by another on the same interface.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         let local = self.local.iter_mut().map(|own| &mut own.ip);
         for ip in local.chain(&mut self.remote).filter(|ip| **ip == old) {

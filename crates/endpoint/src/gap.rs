@@ -2,10 +2,11 @@
 
 use anabranch_base::time::{Duration, Time};
 
-/// A stopwatch for each path, of which at most one runs: that of the path which carries the first missing data.
+/// A stopwatch for each path, of which at most one runs: that of the path that carries the first missing data.
 ///
-/// It runs at the sender, between the acknowledgements that show the gap and its end. Both are late by the same way back, so
-/// the time is that of the receiver.
+/// The stopwatch runs at the sender, from the acknowledgement that shows the gap to the one that shows its end. The
+/// delay from the receiver to the sender affects both in the same way, so the measured time equals the time at the
+/// receiver.
 #[derive(Clone, Debug, Default)]
 pub struct GapClock {
     current: Option<Gap>,
@@ -20,20 +21,20 @@ struct Gap {
 }
 
 impl GapClock {
-    /// Whether no gap is open. Then nothing has to be noted while no data is missing.
+    /// True if no gap is open. The caller need then not call [`note`](Self::note) while no data is missing.
     #[inline]
     pub const fn is_idle(&self) -> bool {
         self.current.is_none()
     }
 
-    /// Whether the number of the first missing data is `first`.
+    /// True if the number of the first missing data is `first`.
     #[inline]
     pub fn is_at(&self, first: Option<u64>) -> bool {
         self.current.map(|gap| gap.first) == first
     }
 
-    /// The number of the first missing data is `first` while later data has arrived; `None` without a gap. `path` finds the
-    /// path that carries it, once for each such number.
+    /// Records the number `first` of the first missing data while later data has arrived; `None` if there is no gap.
+    /// `path` returns the path that carries the missing data; it is called once for each number.
     #[inline]
     pub fn note(&mut self, now: Time, first: Option<u64>, path: impl FnOnce(u64) -> Option<usize>) {
         if !self.is_at(first) {
@@ -83,7 +84,8 @@ mod tests {
         let mut clock = GapClock::default();
         clock.note(at(0), None, |_| unreachable!("no gap"));
         clock.note(at(10), Some(100), |_| Some(1));
-        // The carrier is that at the begin of the gap: a copy on another path changes nothing.
+        // The time counts for the path that carried the missing data when the gap opened: a later copy on another
+        // path changes nothing.
         clock.note(at(15), Some(100), |_| Some(0));
         clock.note(at(30), Some(200), |_| Some(0));
         clock.note(at(35), Some(300), |_| None);

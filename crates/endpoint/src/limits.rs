@@ -1,26 +1,25 @@
-//! Time of a path by cause: at each moment one cause limits what the path sends.
-//!
-//! Every moment from the first call of [`LimitClock::set`] to [`LimitClock::end`] counts for exactly one [`Limit`], so
-//! that the times add up to the life of the path.
+//! Time of a path by cause: at each moment one cause limits the sending on the path. Every moment from the first call
+//! of [`LimitClock::set`] to [`LimitClock::end`] counts for exactly one [`Limit`], so that the times add up to the
+//! life of the path.
 
 use anabranch_base::time::{Duration, Time};
 
-/// The cause that limits what a path sends.
+/// The cause that limits the sending on a path.
 ///
-/// The order is that of a connection's cause: of its paths' causes the first one counts, that of the path that is
-/// nearest to sending ([`LimitClock::follow`]).
+/// The order defines the cause of a connection: the first of the causes of its paths, that is, the cause of the path
+/// that is nearest to sending ([`LimitClock::follow`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Limit {
     /// All written data has been sent, and the send buffer has room.
     Application,
-    /// All written data has been sent, and the send buffer, or the path's share of it, admits no more. The congestion
-    /// window has room.
+    /// All written data has been sent, and the send buffer, or the path's share of it, has no free space. The
+    /// congestion window has free space.
     SendBuffer,
-    /// The peer's receive window, or the path's share of it, admits no more. The congestion window has room.
+    /// The peer's receive window, or the path's share of it, is full. The congestion window has free space.
     ReceiveWindow,
-    /// Data waits and the path could carry it, but the scheduler chose another path or none.
+    /// Data waits and the path could carry it, but the scheduler chose another path or no path.
     Scheduler,
-    /// The congestion window has room, but the pacing rate or a burst limit does not permit a packet yet.
+    /// The congestion window has free space, but the pacing rate or a burst limit does not permit a packet yet.
     Pacing,
     /// The congestion window is full, in congestion avoidance.
     Avoidance,
@@ -28,8 +27,8 @@ pub enum Limit {
     SlowStart,
     /// The congestion window is full, while losses are being repaired.
     Recovery,
-    /// Everything in flight was lost: from the start of the retransmission timer that ran out to the answer to the
-    /// retransmission, or to the second timeout in a row.
+    /// All data in flight was lost: from the start of the retransmission timer that expired to the acknowledgement of
+    /// the retransmission, or to the second timeout in a row.
     Timeout,
     /// The path is a backup, used only while no other path is usable.
     Backup,
@@ -83,12 +82,13 @@ impl Limit {
 pub struct Limited {
     /// Time, in the order of [`Limit::ALL`].
     pub spent: [Duration; Limit::COUNT],
-    /// Bytes of the free congestion window, per smoothed round-trip time, integrated over that time.
+    /// Bytes that the free part of the congestion window would have permitted: the free bytes per smoothed round-trip
+    /// time, integrated over that time.
     pub missed: [u64; Limit::COUNT],
 }
 
 impl Limited {
-    /// Sum of the times: age of the path or the connection.
+    /// Sum of the times: the age of the path or the connection.
     pub fn life(&self) -> Duration {
         self.spent.iter().fold(Duration::ZERO, |sum, &spent| sum + spent)
     }
@@ -108,7 +108,7 @@ impl Limited {
             charged_back += before.spent[at].saturating_sub(self.spent[at]);
             since.missed[at] = self.missed[at].saturating_sub(before.missed[at]);
         }
-        // Time before `before` that a later timeout has taken from its cause.
+        // `before` counted this time for another cause; a later timeout has moved it to its own.
         let timeout = &mut since.spent[Limit::Timeout as usize];
         *timeout = timeout.saturating_sub(charged_back);
         since
@@ -143,11 +143,11 @@ pub struct Limits {
 pub struct LimitClock {
     done: Limited,
     current: Option<Limit>,
-    /// The current cause began, or the free window changed.
+    /// End of the time that has been counted: the last change of the cause or of the free window.
     counted_to: Time,
-    /// The current cause began.
+    /// Start of the current cause.
     began: Time,
-    /// Free congestion window since then, bytes, and the smoothed round-trip time in nanoseconds.
+    /// Free congestion window in bytes since `counted_to`, and the smoothed round-trip time in nanoseconds.
     room: u64,
     round: u64,
     changed: bool,
@@ -176,7 +176,7 @@ impl LimitClock {
         (self.room, self.round) = if round > 0 { (room, round) } else { (0, 0) };
     }
 
-    /// Everything since `from` was due to `limit`, as far as the current cause has lasted since then.
+    /// Counts the time since `from` for `limit` instead of the current cause, as far as it has not been counted yet.
     #[cold]
     pub fn charge_back(&mut self, now: Time, from: Time, limit: Limit) {
         let spared = matches!(self.current, None | Some(Limit::Backup | Limit::Opening | Limit::Unusable));
@@ -195,8 +195,8 @@ impl LimitClock {
         }
     }
 
-    /// The connection's clock follows those of its paths: the first of their causes in the order of [`Limit`] counts.
-    /// A timeout counts for the connection since the last of its paths could not go on.
+    /// Sets the connection's cause to the first of its paths' causes in the order of [`Limit`]. A timeout counts for
+    /// the connection from the latest start of its paths' causes, because before it another path could still send.
     pub fn follow<'a>(&mut self, now: Time, paths: impl Iterator<Item = &'a Self> + Clone) {
         let Some(limit) = paths.clone().filter_map(|path| path.current).min() else { return };
         if limit == Limit::Timeout {
@@ -206,7 +206,7 @@ impl LimitClock {
         self.set(now, limit, (0, None));
     }
 
-    /// The cause has changed since the last call.
+    /// True if the cause has changed since the last call.
     #[inline]
     pub const fn take_change(&mut self) -> bool {
         core::mem::replace(&mut self.changed, false)
@@ -247,7 +247,7 @@ pub struct DeliveryPeak {
 }
 
 impl DeliveryPeak {
-    /// A larger number of bytes in all is known to have arrived.
+    /// Records that `bytes` bytes in total are known to have arrived; the number is larger than before.
     #[inline]
     pub fn update(&mut self, now: Time, bytes: u64, srtt: Option<Duration>) {
         let (Some(since), Some(round)) = (self.since, srtt) else {
@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(limited.since(&clock.up_to(at(45))).life(), ms(5));
     }
 
-    /// Times at a moment since which nothing has changed.
+    /// Times at a moment, if the cause has not changed since the start.
     fn clock_at(limit: Limit, moment: u64) -> Limited {
         let mut clock = LimitClock::default();
         clock.set(at(0), limit, (0, None));

@@ -1,9 +1,9 @@
-//! Delivery-rate estimation and pacing of a path whose congestion control models it.
+//! Delivery-rate estimation and pacing for a path whose congestion control requires them.
 //!
-//! A path has a [`PathRate`] only if the connection's control wants samples or paces; all other paths have an empty
-//! pointer. The state of packets in flight lies in a separate ring, which keeps the scoreboards small. The ring names
-//! packets by ranges of numbers that ascend with the first transmission: positions of the byte stream in TCP,
-//! transmission numbers in SCTP.
+//! A path has a [`PathRate`] only if the connection's congestion control uses samples or paces; for all other paths
+//! the pointer is empty. The state of packets in flight lies in a separate ring, which keeps the scoreboards small.
+//! The ring identifies packets by ranges of numbers that ascend with the first transmission: positions in the byte
+//! stream in TCP, transmission numbers in SCTP.
 
 use anabranch_base::time::Time;
 use anabranch_multipath::PathId;
@@ -13,13 +13,14 @@ use anabranch_multipath::pacing::Pacer;
 use core::ops::Range;
 use std::collections::VecDeque;
 
-/// A packet that is neither acknowledged nor declared lost, or that is kept until an earlier one is.
+/// A packet that is neither acknowledged nor declared lost, or whose entry remains until those of all earlier packets
+/// are removed.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     start: u64,
     end: u64,
     bytes: u32,
-    /// Reported as delivered, or sent again under another number.
+    /// True if the packet was delivered, or was retransmitted under another number.
     done: bool,
     /// True if the packet was declared lost after its transmission.
     lost: bool,
@@ -43,58 +44,59 @@ pub enum Repair {
 pub struct Transmission {
     /// The packet's range of numbers: stream positions in TCP, a transmission number in SCTP.
     pub range: Range<u64>,
-    /// Payload bytes.
+    /// Payload bytes of the packet.
     pub bytes: u32,
-    /// Bytes in flight on the path with it.
+    /// Bytes in flight on the path, this packet included.
     pub in_flight: u64,
-    /// A retransmission whose acknowledgement is ambiguous (Karn).
+    /// True for a retransmission whose acknowledgement is ambiguous (Karn's algorithm, RFC 6298 §3).
     pub again: bool,
     /// Largest payload of a packet.
     pub mss: u32,
 }
 
-/// The state of one path.
+/// Delivery-rate and pacing state of one path.
 #[derive(Debug, Default)]
 pub struct PathRate {
     path: PathId,
-    /// The control wants samples, and does not only pace.
+    /// True if the congestion control uses delivery-rate samples.
     modelled: bool,
-    /// The control paces.
+    /// True if the congestion control paces.
     paced: bool,
     estimator: DeliveryRate,
     flights: VecDeque<Flight>,
     pacer: Pacer,
     /// Time at which the pacer lets waiting data leave.
     wake: Option<Time>,
-    /// Progress of the repair after a timeout, for protocols without a recovery phase after one.
+    /// Progress of the repair after a timeout, for protocols that have no recovery phase after a timeout.
     pub repair: Repair,
 }
 
 impl PathRate {
-    /// The state that `congestion` needs for `path`, which it already knows; `None` if it needs none.
+    /// The state that `congestion` needs for `path`, or `None` if it needs none. The path is already known to
+    /// `congestion`.
     pub fn for_path(congestion: &dyn CongestionControl, path: PathId) -> Option<Box<Self>> {
         let modelled = congestion.wants_rate_samples();
         let paced = congestion.pacing_rate(path).is_some();
         (modelled || paced).then(|| Box::new(Self { path, modelled, paced, ..Self::default() }))
     }
 
-    /// The control sets the window by a model of the path.
+    /// True if the congestion control sets the window by a model of the path.
     pub fn is_modelled(&self) -> bool {
         self.modelled
     }
 
-    /// Packets are paced.
+    /// True if packets are paced.
     pub fn paces(&self) -> bool {
         self.paced
     }
 
-    /// Whether the pacer delays a packet now; remembers the time of the next attempt.
+    /// True if the pacer delays a packet now; stores the time of the next attempt.
     pub fn holds_back(&mut self, now: Time) -> bool {
         self.wake = self.pacer.held_until(now);
         self.wake.is_some()
     }
 
-    /// Whether the pacer would delay a packet now; changes nothing.
+    /// True if the pacer would delay a packet now; changes nothing.
     pub fn is_holding_back(&self, now: Time) -> bool {
         self.pacer.held_until(now).is_some()
     }
@@ -104,7 +106,7 @@ impl PathRate {
         self.wake
     }
 
-    /// The pacer's timer expired: paced data may be polled again.
+    /// Handles the expiry of the pacer's timer: the driver may poll paced data again.
     pub fn on_timeout(&mut self, now: Time) {
         if self.wake.is_some_and(|at| at <= now) {
             self.wake = None;
@@ -130,7 +132,7 @@ impl PathRate {
         congestion.on_sent(&Sent { now, path: self.path, bytes, in_flight, app_limited });
     }
 
-    /// A retransmission replaces the flights that had its numbers.
+    /// Replaces the flights that have the numbers of a retransmission.
     fn replace(&mut self, range: Range<u64>, flight: Flight) {
         let covered = self.covered(range);
         if covered.len() == 1 {
@@ -143,8 +145,8 @@ impl PathRate {
         }
     }
 
-    /// Indices of the flights with the numbers of `range`. A flight that crosses an end of the range is split there,
-    /// because retransmissions may be cut into other segments.
+    /// Indices of the flights that have the numbers of `range`. A flight that crosses an end of the range is split
+    /// there, because the segments of a retransmission may have other bounds.
     fn covered(&mut self, range: Range<u64>) -> Range<usize> {
         let start = self.cut(range.start);
         let end = self.cut(range.end);
@@ -165,7 +167,7 @@ impl PathRate {
         at + 1
     }
 
-    /// The numbers of `range` were delivered.
+    /// Records that the packets with the numbers of `range` were delivered.
     pub fn delivered(&mut self, now: Time, range: Range<u64>) {
         for at in self.covered(range) {
             let flight = &mut self.flights[at];
@@ -176,7 +178,7 @@ impl PathRate {
         self.forget_front();
     }
 
-    /// The numbers of `range` were retransmitted under other numbers.
+    /// Removes the numbers of `range`, because their data was retransmitted under other numbers.
     pub fn forget(&mut self, range: Range<u64>) {
         for at in self.covered(range) {
             self.flights[at].done = true;
@@ -190,7 +192,7 @@ impl PathRate {
         }
     }
 
-    /// The numbers of `range` are marked lost.
+    /// Records that the packets with the numbers of `range` are marked lost.
     pub fn lost(&mut self, congestion: &mut dyn CongestionControl, now: Time, range: Range<u64>) {
         for at in self.covered(range) {
             let flight = &mut self.flights[at];
@@ -201,7 +203,7 @@ impl PathRate {
         }
     }
 
-    /// Passes the delivery-rate sample of the acknowledgement just processed to the control.
+    /// Passes the delivery-rate sample of the acknowledgement just processed to the congestion control.
     pub fn report(
         &mut self,
         congestion: &mut dyn CongestionControl,
@@ -216,8 +218,8 @@ impl PathRate {
         }
     }
 
-    /// The window has room, but there is no data: later samples are application-limited.
-    pub fn ran_dry(&mut self, in_flight: u64) {
+    /// Marks later samples as application-limited, because the congestion window has free space but there is no data.
+    pub fn set_application_limited(&mut self, in_flight: u64) {
         self.estimator.set_app_limited(in_flight);
     }
 }

@@ -8,7 +8,7 @@ use anabranch_multipath::PathId;
 pub struct SchedulingDecision {
     /// Time of the decision.
     pub at: Time,
-    /// The path, or none if the data has to wait.
+    /// The path, or `None` if the data has to wait.
     pub path: Option<PathId>,
     /// Offset of the data in the sender's stream.
     pub offset: u64,
@@ -23,9 +23,9 @@ pub struct SchedulingDecision {
 pub enum DecisionReason {
     /// New data on the path that the scheduler chose.
     New,
-    /// A further copy of data that another path has already sent, for a scheduler that sends all data on each path.
+    /// A further copy of data that another path has already sent, for a scheduler that sends all data on every path.
     Copy,
-    /// A retransmission (CMT-SCTP; a subflow of Multipath TCP retransmits by itself).
+    /// A retransmission on CMT-SCTP; a subflow of Multipath TCP retransmits independently of the scheduler.
     Retransmission,
     /// A copy on another path, because the gap blocks a buffer (chunk rescheduling).
     Rescheduling,
@@ -33,13 +33,13 @@ pub enum DecisionReason {
     WindowProbe,
     /// Data that another path lost, or whose path failed.
     Reinjection,
-    /// Data that blocks the receive window, on a faster path with room (Raiciu2012).
+    /// Data that blocks the receive window, on a faster path with free congestion window (Raiciu2012).
     Opportunistic,
     /// Data in flight on another path where the two paths' ranges meet (confluent sequence numbers, Becke2014 §7.5).
     Confluence,
     /// The paths' congestion windows are full, or the scheduler prefers to wait.
     NoRoom,
-    /// Every path that has room has used up its share of a buffer.
+    /// Every path with free congestion window has used up its share of a buffer.
     BufferShare,
     /// The peer's receive window is closed.
     ReceiveWindow,

@@ -4,11 +4,11 @@ use anabranch_base::rng::Rng;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// A source of secrets, handed in from outside.
+/// A source of secrets with a key that the caller provides: block `i` is HMAC-SHA-256(key, i).
 ///
-/// A keyed generator: block `i` is HMAC-SHA-256(key, i). An observer of any number of its secrets learns nothing about the
-/// others while the key stays secret. The simulator derives the key from its seed, so that a run repeats; on a real host
-/// the operating system provides it. The same key gives the same secrets.
+/// An observer of any number of its secrets learns nothing about the others while the key stays secret. The simulator
+/// derives the key from its seed, so that a run repeats; on a real host the operating system provides the key. The
+/// same key gives the same secrets.
 #[derive(Clone)]
 pub struct Secrets {
     key: [u8; 32],
@@ -19,7 +19,7 @@ pub struct Secrets {
 }
 
 impl core::fmt::Debug for Secrets {
-    /// Leaves the key out, because printed text is not secret.
+    /// Omits the key, because debug output ends up in logs.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Secrets").field("blocks", &self.blocks).finish_non_exhaustive()
     }

@@ -1,21 +1,21 @@
-//! Paths that an end wants, and the obstacle of each that has never opened.
+//! Paths that an end wants to have, and the obstacle to each that has never opened.
 
 use core::net::{IpAddr, SocketAddr};
 
 /// The reason for which a path has never opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obstacle {
-    /// It was not tried, or its handshake had not ended, while the connection lived.
+    /// The connection ended before the path was tried, or before the path's handshake ended.
     Pending,
-    /// Its handshake got no answer.
+    /// The handshake of the path got no answer.
     NoAnswer,
-    /// The peer refused it.
+    /// The peer refused the path.
     Refused,
     /// No route leads to the peer, or the interface of its address is down.
     NoRoute,
-    /// The number of paths or of ports does not admit it.
+    /// The limit on the number of paths, or the lack of a free port, prevents the path.
     Limit,
-    /// An option of its handshake did not arrive, or the connection has fallen back to a single path.
+    /// An option of the path's handshake did not arrive, or the connection has fallen back to a single path.
     Stripped,
 }
 
@@ -37,13 +37,13 @@ impl Obstacle {
     }
 }
 
-/// A path that an end wants.
+/// A path that an end wants to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WantedPath {
     /// The address of this end.
     pub local: IpAddr,
     /// The address and port of the peer.
     pub remote: SocketAddr,
-    /// `None` if it has been open, now or earlier.
+    /// The obstacle; `None` if the path has ever been open.
     pub obstacle: Option<Obstacle>,
 }

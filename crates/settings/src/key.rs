@@ -12,19 +12,20 @@ use anabranch_multipath::path_manager;
 /// The key of a setting. Equal keys of several protocols are one key in documents.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// The notation of its values.
+    /// The notation of the values.
     pub takes: Takes,
-    /// Its meaning and its source, in one or two sentences.
+    /// The meaning of the setting and its source, in one or two sentences.
     pub text: &'static str,
-    /// The protocols whose flows have it.
+    /// The protocols whose flows have the setting.
     pub protocols: Protocols,
-    /// For a key that is not a flag: the value for which `true` stands. `true` stands for the default if this is `None`.
+    /// For a key that is not a flag: the value for which `true` stands. If this is `None`, `true` stands for the
+    /// default.
     pub on: Option<fn() -> Value>,
-    /// Description of the default where the default is no value.
+    /// The meaning of a missing value, if the default is no value.
     pub absent: Option<&'static str>,
-    /// Its place in the canonical form of a scenario.
+    /// The place of the key in the canonical form of a scenario.
     pub place: Place,
 }
 
@@ -32,10 +33,10 @@ pub struct Key {
 /// they are declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// The part of the flow to which it belongs.
+    /// The part of the flow to which the key belongs.
     pub part: Part,
-    /// Whether it is written only if it has not its default: such a key is younger than stored scenarios, and
-    /// those without it keep their canonical form.
+    /// True if the canonical form contains the key only if its value differs from the default. Such a key is newer
+    /// than stored scenarios; scenarios without the key keep their canonical form.
     pub unless_default: bool,
 }
 
@@ -57,21 +58,21 @@ pub enum Takes {
     Flag,
     /// A whole number from `min` to `max`.
     Integer {
-        /// Least.
+        /// Minimum.
         min: u64,
-        /// Most.
+        /// Maximum.
         max: u64,
     },
     /// A number from `min` to `max`.
     Number {
-        /// Least.
+        /// Minimum.
         min: f64,
-        /// Most.
+        /// Maximum.
         max: f64,
     },
     /// A time; zero only if allowed.
     Time {
-        /// Whether it may be zero.
+        /// True if the time may be zero.
         zero: bool,
     },
     /// A size greater than zero, or `auto`.
@@ -82,17 +83,17 @@ pub enum Takes {
     PathManager,
     /// Whole numbers from `min` to `max`, one for each stream; the empty list is the default.
     Integers {
-        /// Least.
+        /// Minimum.
         min: u64,
-        /// Most.
+        /// Maximum.
         max: u64,
     },
     /// Any of these notations.
     Either(&'static [Takes]),
 }
 
-/// The word for an automatic size of a buffer.
-pub const AUTO: &str = "auto";
+/// Value of a buffer whose size is automatic.
+pub const AUTO_BUFFER: &str = "auto";
 
 impl Key {
     /// A key of all flows of its protocol.
@@ -108,14 +109,14 @@ impl Key {
         self
     }
 
-    /// The value of `true`.
+    /// Sets the value for which `true` stands.
     #[must_use]
     pub const fn on(mut self, value: fn() -> Value) -> Self {
         self.on = Some(value);
         self
     }
 
-    /// Describes a default that is no value; the key is then written only if it is set.
+    /// Describes the meaning of a missing value; the canonical form then contains the key only if a scenario sets it.
     #[must_use]
     pub const fn absent(self, meaning: &'static str) -> Self {
         let mut key = self.unless_default();
@@ -123,14 +124,14 @@ impl Key {
         key
     }
 
-    /// Puts the key among those of this part in the canonical form.
+    /// Places the key among the keys of this part in the canonical form.
     #[must_use]
     pub const fn part(mut self, part: Part) -> Self {
         self.place.part = part;
         self
     }
 
-    /// Leaves the key out of the canonical form where it has its default.
+    /// Omits the key from the canonical form if its value equals the default.
     #[must_use]
     pub const fn unless_default(mut self) -> Self {
         self.place.unless_default = true;
@@ -165,7 +166,7 @@ impl Takes {
                 0 if !zero => Err(wanted()),
                 nanos => Ok(Value::Time(Duration::from_nanos(nanos))),
             },
-            Self::Buffer if text == AUTO => Ok(Value::Word(AUTO)),
+            Self::Buffer if text == AUTO_BUFFER => Ok(Value::Word(AUTO_BUFFER)),
             Self::Buffer => match quantity(&SIZE)? {
                 0 => Err(wanted()),
                 bytes => Ok(Value::Size(bytes)),
@@ -187,7 +188,7 @@ impl Takes {
         }
     }
 
-    /// The word from a list for this name or alias.
+    /// The word with this name or alias, if the list has one.
     pub fn word(&self, name: &str) -> Option<&'static str> {
         match self {
             Self::OneOf(list) => {
@@ -196,13 +197,13 @@ impl Takes {
                     all.iter().filter(|choice| choice.name == name || choice.aliases.contains(&name));
                 found.next().map(|choice| choice.name)
             }
-            Self::Buffer => (name == AUTO).then_some(AUTO),
+            Self::Buffer => (name == AUTO_BUFFER).then_some(AUTO_BUFFER),
             Self::Either(all) => all.iter().find_map(|takes| takes.word(name)),
             _ => None,
         }
     }
 
-    /// The notation in words, after "write".
+    /// The notation in words that follow "write".
     fn notation(&self) -> String {
         match self {
             Self::Flag => "true or false".into(),
@@ -222,8 +223,7 @@ impl Takes {
         }
     }
 
-    /// Values of every type that the notation allows, the smallest ones among them: for tests that vary a
-    /// setting.
+    /// Values of every type that the notation allows, the smallest values included, for tests that vary a setting.
     pub fn samples(&self) -> Vec<Value> {
         match *self {
             Self::Flag => vec![Value::Flag(false), Value::Flag(true)],

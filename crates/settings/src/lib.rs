@@ -1,4 +1,4 @@
-//! Settings of the protocols: pure data, apart from the protocols that obey them.
+//! Settings of the protocols: plain data, separate from the protocols that use them.
 //!
 //! For authors of drivers and of descriptions of experiments. Read [`tcp::Config`], [`mptcp::Config`] and
 //! [`sctp::Config`]; the protocols' crates re-export them. A setting is declared once: as a field with its default and,

@@ -16,8 +16,10 @@ use core::net::IpAddr;
 use std::sync::Arc;
 
 settings! {
-    /// Settings of one end of a Multipath TCP connection. The default is a full mesh of subflows with LIA
-    /// (RFC 6356), the scheduler `lowest-rtt`, and both mechanisms against blocked buffers.
+    /// Settings of one end of a Multipath TCP connection.
+    ///
+    /// The default is a full mesh of subflows with LIA (RFC 6356), the scheduler `lowest-rtt`, and both mechanisms
+    /// against blocked buffers.
     pub struct Config for MPTCP with the keys of tcp {
         /// Scheduler: selects the subflow for the next data.
         scheduler: &'static scheduler::Entry = scheduler::find("lowest-rtt").expect("it is in the table")
@@ -47,8 +49,8 @@ settings! {
                  are left out.",
             )
             .part(Part::Multipath);
-        /// While a full buffer of either end permits no new data, retransmit on a faster subflow the data in
-        /// flight on slower ones (Raiciu2012).
+        /// While a full buffer of either end permits no new data, retransmit the data in flight on slower subflows on
+        /// a faster one (opportunistic retransmission, Raiciu2012).
         opportunistic_retransmission: bool = true
             => Key::new(
                 "opportunistic_retransmission",
@@ -67,8 +69,8 @@ settings! {
                  publication.",
             )
             .part(Part::Multipath);
-        /// Both from the beginning, not only once the window of the fastest subflow has reached its maximum
-        /// (Becke2014 §8.1.1.3).
+        /// Use opportunistic retransmission and penalisation from the start of the connection. If this is false, they
+        /// begin once the window of the fastest subflow has reached its maximum (Becke2014 §8.1.1.3).
         mechanisms_in_start_up: bool = true
             => MECHANISMS_IN_START_UP;
         /// Require DSS checksums (RFC 8684 §3.3).
@@ -79,7 +81,7 @@ settings! {
                 "Require checksums of the mappings between subflows and data (RFC 8684 §3.3).",
             )
             .part(Part::Multipath);
-        /// Selects the pair of addresses over which an unanswered SYN is repeated.
+        /// The pair of addresses on which an unanswered SYN is retransmitted.
         syn_retransmission: SynRetransmission = SynRetransmission::Single
             => Key::new(
                 "syn_retransmission",
@@ -92,7 +94,8 @@ settings! {
             )
             .part(Part::Multipath)
             .unless_default();
-        /// Limit of address pairs that a connection tries if it repeats its SYN over others; at least one.
+        /// Maximum number of address pairs that a connection tries if it retransmits its SYN on other pairs; at least
+        /// one.
         syn_pairs: u32 = 64
             => Key::new(
                 "syn_pairs",
@@ -101,7 +104,7 @@ settings! {
             )
             .part(Part::Multipath)
             .unless_default();
-        /// When a subflow that is believed to have failed is probed.
+        /// Time of the probes of a subflow that is considered failed.
         dead_path_probe: DeadPathProbe = DeadPathProbe::Every(Duration::from_millis(500))
             => Key::new(
                 "dead_path_probe",
@@ -114,7 +117,7 @@ settings! {
             .unless_default();
         /// Characteristics of paths; empty if they are unknown.
         known_paths: Arc<[KnownPath]> = Arc::default();
-        /// Pairs of an own and a peer's address that no route connects: no subflow is tried there.
+        /// Pairs of an own and a peer's address without a route: no subflow is opened between them.
         unroutable: Vec<(IpAddr, IpAddr)> = Vec::new();
     }
 }
@@ -125,7 +128,7 @@ impl Config {
         find(&self.known_paths, local, remote)
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    /// Replaces an address of either host by another on the same interface, which has the same routes.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         unroutable::renumber(&mut self.unroutable, old, new);
     }

@@ -29,13 +29,13 @@ impl Words for Recovery {
     ];
 }
 
-/// The source of the paths' characteristics for the scheduler `nca`.
+/// The source of the characteristics of paths for the scheduler `nca`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Information {
-    /// The scenario.
+    /// The links of the scenario.
     #[default]
     Scenario,
-    /// The records of routers that network control returns.
+    /// The records of routers in answers to network control chunks.
     Chunk,
 }
 
@@ -53,17 +53,18 @@ impl Words for Information {
 /// The subflow whose window penalisation halves when a subflow has blocked a full buffer (Raiciu2012 §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Penalisation {
-    /// None.
+    /// No subflow.
     Never,
-    /// The subflow whose data is at the left edge, unless it is faster than the subflow that is free to send.
+    /// The subflow that carries the first unacknowledged data, unless it is faster than the subflow with free
+    /// congestion window.
     #[default]
     Weaker,
-    /// The subflow whose data is at the left edge in any case, as in the publication.
+    /// The subflow that carries the first unacknowledged data, even if it is the faster one, as in the publication.
     Any,
 }
 
 impl Penalisation {
-    /// The words other than true and false.
+    /// The words besides `true` and `false`.
     pub fn words() -> Vec<Choice> {
         choices(PENALISATIONS)
     }
@@ -93,19 +94,19 @@ impl Setting for Penalisation {
     }
 }
 
-/// Detection of the return of a Multipath TCP subflow that is believed to have failed.
+/// Detection that a Multipath TCP subflow that is considered failed works again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadPathProbe {
-    /// A probe after each interval, or once in the shortest round trip if that is longer. Joins without an answer are
-    /// repeated as often.
+    /// The subflow sends a probe after each interval, or once in the shortest round-trip time if that is longer. A
+    /// join without an answer is retransmitted at the same interval.
     Every(Duration),
-    /// No probes: the subflow's retransmission timer, which doubles, sends the next packet, as in Linux. Joins are
-    /// repeated by their timer.
+    /// The subflow sends no probes: its retransmission timer, which doubles, sends the next packet, as in Linux. The
+    /// timer of a join retransmits it.
     Backoff,
 }
 
 impl DeadPathProbe {
-    /// The words other than times.
+    /// The words besides times.
     pub fn words() -> Vec<Choice> {
         choices(DEAD_PATH_PROBES)
     }
@@ -136,12 +137,12 @@ impl Setting for DeadPathProbe {
 /// The paths of an SCTP association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SctpPaths {
-    /// A path is a destination address (RFC 9260 §1.3). The i-th destination is reached from the i-th local
-    /// address (modulo their number); a destination that does not answer is tried from the other local
-    /// addresses in turn.
+    /// A path is a destination address (RFC 9260 §1.3). The association reaches the i-th destination from the i-th
+    /// local address (modulo the number of local addresses), and tries a destination that does not answer from the
+    /// other local addresses in turn.
     #[default]
     Destination,
-    /// A path is a pair of local and remote address; all pairs are used.
+    /// A path is a pair of a local and a remote address; the association uses all pairs.
     FullMesh,
 }
 
@@ -152,19 +153,20 @@ impl Words for SctpPaths {
     ];
 }
 
-/// The path of a retransmitted SCTP chunk. All but the first are the policies of Iyengar et al. 2006 for CMT.
+/// The path of a retransmitted SCTP chunk. All values but the first are policies for CMT of Iyengar et al. 2006.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum RetransmissionPath {
-    /// After a timeout another active destination than the last one, otherwise the same (RFC 9260 §6.4.1).
+    /// After a timeout another active destination than that of the last transmission, otherwise the same one (RFC
+    /// 9260 §6.4.1).
     #[default]
     Alternate,
-    /// Always the path that lost it.
+    /// The path on which the chunk was lost.
     Same,
     /// The active path with the largest slow-start threshold; the largest window decides a tie.
     LargestSsthresh,
     /// The active path with the largest congestion window.
     LargestWindow,
-    /// The active path with the lowest smoothed round-trip time; unmeasured ones come last.
+    /// The active path with the lowest smoothed round-trip time; paths without a sample come last.
     LowestRtt,
 }
 
@@ -190,13 +192,13 @@ impl Words for RetransmissionPath {
     ];
 }
 
-/// The path of an SCTP acknowledgement of packets that arrived on different paths (RFC 9260 §6.4).
+/// The path of an SCTP acknowledgement for packets that arrived on different paths (RFC 9260 §6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SackPath {
     /// The path of the last of these packets.
     #[default]
     Last,
-    /// Of their paths, the one with the shortest round-trip time.
+    /// The one of the packets' paths that has the shortest round-trip time.
     Nearest,
 }
 
@@ -215,15 +217,15 @@ impl Words for SackPath {
 /// fragment, with DATA only between messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StreamScheduler {
-    /// First come, first served over all streams (§3.1).
+    /// The streams in the order of their writes (first come, first served, §3.1).
     #[default]
     Fcfs,
-    /// One message (with I-DATA: one fragment) of each stream in turn (§3.2).
+    /// The streams in turn, with one message each, or one fragment each with I-DATA (round-robin, §3.2).
     RoundRobin,
-    /// As round-robin, but a packet contains chunks of one stream only, and the next packet those of the next stream
-    /// (§3.3).
+    /// The streams in turn, with one packet each, which contains chunks of one stream only (round-robin per packet,
+    /// §3.3).
     RoundRobinPacket,
-    /// The stream with the lowest priority number; streams with the same number in turn (§3.4).
+    /// The stream with the lowest priority number; streams with equal numbers in turn (§3.4).
     Priority,
     /// The stream that has sent the fewest bytes since it last became busy (§3.5, fair bandwidth).
     Fair,
@@ -254,13 +256,13 @@ impl Words for StreamScheduler {
     ];
 }
 
-/// Paths of new data of a stream with concurrent multipath transfer.
+/// The path of new data of a stream with concurrent multipath transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum StreamPaths {
-    /// Any, as the scheduler selects.
+    /// Any path that the scheduler selects.
     #[default]
     Any,
-    /// Stream i uses path i modulo the number of paths, and the next path in use while that one is not in use.
+    /// Stream i uses path i modulo the number of paths; while that path is inactive, the next active one.
     Fixed,
 }
 
@@ -275,32 +277,31 @@ impl Words for StreamPaths {
     ];
 }
 
-/// Limits of the retransmission of a message (partial reliability, RFC 3758, RFC 7496 §3).
+/// The limit on the retransmission of a message (partial reliability, RFC 3758, RFC 7496 §3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reliability {
     /// No limit.
     #[default]
     Full,
-    /// A maximum age since writing (timed reliability, RFC 3758 §4): after it, data is neither sent nor
-    /// retransmitted.
+    /// A maximum age since the write (timed reliability, RFC 3758 §4): older data is neither sent nor retransmitted.
     Lifetime(Duration),
-    /// A maximum number of retransmissions of any part of it (RFC 7496 §3.1).
+    /// A maximum number of retransmissions of any part of the message (RFC 7496 §3.1).
     Retransmissions(u8),
-    /// The message is abandoned when a message with a smaller number needs its room in the send buffer (RFC
+    /// The sender abandons the message when a message with a smaller number needs its space in the send buffer (RFC
     /// 7496 §3.2).
     Priority(u32),
 }
 
-/// When a sender requests an immediate SACK by the I bit of its last chunk (RFC 7053 §5.1).
+/// The data chunks with which a sender requests an immediate SACK by the I bit (RFC 7053 §5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImmediateSack {
-    /// Never.
+    /// No chunk.
     Never,
-    /// When no more data follows for now: the application has none, or the remaining data waits for a full
-    /// packet (Nagle), or the association is about to end.
+    /// A chunk after which no further data can be sent at this moment: the application has written none, the
+    /// remaining data waits for a full packet (Nagle's algorithm), or the association is about to end.
     #[default]
     End,
-    /// The same, and when the chunk fills the congestion or the receive window.
+    /// As `End`, and also a chunk that fills the congestion window or the receive window.
     Window,
 }
 
@@ -319,7 +320,7 @@ impl Words for ImmediateSack {
 /// The pair of addresses for the retransmission of a Multipath TCP connection's SYN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SynRetransmission {
-    /// The same pair.
+    /// The same pair for every retransmission.
     #[default]
     Single,
     /// The next pair of the hosts' addresses (multipath SYN retransmission, Becke2014 §5.1.2.1).

@@ -55,7 +55,7 @@ impl Protocol {
         PROTOCOLS.iter().find(|entry| entry.value == kind).expect("the list names every protocol").name
     }
 
-    /// Its keys with their values, in the order of documents.
+    /// The keys of the protocol with their values, in the order of documents.
     pub fn entries(&self) -> Vec<(&'static Key, Value)> {
         fn all<C: Table>(config: &C, protocol: Protocols) -> Vec<(&'static Key, Value)> {
             let rows = C::rows().iter().filter(|row| row.key.protocols.contains(protocol));
@@ -79,7 +79,7 @@ impl Protocol {
     ///
     /// # Errors
     ///
-    /// If there is no such key, or it cannot have the value; one sentence.
+    /// If the protocol has no such key, or the key cannot have the value; one sentence.
     pub fn put(&mut self, name: &str, value: Value) -> Result<(), String> {
         match self {
             Self::Tcp(config) => config.put(name, value),
@@ -89,11 +89,11 @@ impl Protocol {
         }
     }
 
-    /// Sets a key to the value of a text.
+    /// Sets a key to the value that a text describes.
     ///
     /// # Errors
     ///
-    /// If there is no such key or the value is wrong: one sentence with the remedy.
+    /// If the protocol has no such key or the value is wrong: one sentence with the remedy.
     pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
         match self {
             Self::Tcp(config) => config.set(name, text),
@@ -103,7 +103,7 @@ impl Protocol {
         }
     }
 
-    /// The congestion control; UDP has none.
+    /// The congestion control; `None` for UDP.
     pub fn congestion(&self) -> Option<&congestion::Choice> {
         match self {
             Self::Tcp(config) => Some(&config.congestion),
@@ -113,7 +113,7 @@ impl Protocol {
         }
     }
 
-    /// The congestion control, to change it.
+    /// The congestion control, for a change of it.
     pub fn congestion_mut(&mut self) -> Option<&mut congestion::Choice> {
         match self {
             Self::Tcp(config) => Some(&mut config.congestion),
@@ -132,7 +132,7 @@ impl Protocol {
         }
     }
 
-    /// The retransmission timeouts; UDP has none.
+    /// The bounds of the retransmission timeout; `None` for UDP.
     pub const fn rto(&self) -> Option<RtoBounds> {
         match self {
             Self::Tcp(config) => Some(config.rto),
@@ -142,7 +142,7 @@ impl Protocol {
         }
     }
 
-    /// The largest sizes of the send buffer and the receive buffer, bytes; UDP has none.
+    /// The maximum sizes of the send buffer and the receive buffer, bytes; `None` for UDP.
     pub const fn buffers(&self) -> Option<[u64; 2]> {
         match self {
             Self::Tcp(config) => Some([config.send_buffer, config.receive_buffer]),
@@ -153,8 +153,8 @@ impl Protocol {
     }
 }
 
-/// The keys of all protocols, in the order of documents. Equal keys of several protocols are one, whose
-/// protocols have all of them.
+/// The keys of all protocols, in the order of documents. Equal keys of several protocols become one key with all
+/// these protocols.
 pub fn keys() -> Vec<Key> {
     fn of<C: Table>() -> impl Iterator<Item = &'static Key> {
         C::rows().iter().map(|row: &Row<C>| &row.key)

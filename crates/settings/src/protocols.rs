@@ -42,12 +42,12 @@ impl Protocols {
         Self(self.0 | other.0)
     }
 
-    /// Whether it contains all of the other.
+    /// True if the set contains all protocols of the other set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Names in the order of the table of protocols.
+    /// Names of the protocols, in the order of [`PROTOCOLS`].
     pub fn names(self) -> Vec<&'static str> {
         PROTOCOLS.iter().filter(|entry| self.contains(entry.value)).map(|entry| entry.name).collect()
     }

@@ -7,11 +7,11 @@ use super::text::quoted;
 /// A unit and its value in the base unit of its family.
 #[derive(Debug)]
 pub struct Unit {
-    /// Its name.
+    /// Name of the unit.
     pub name: &'static str,
-    /// The number of base units in it.
+    /// Number of base units in one unit.
     pub factor: u64,
-    /// Used when a value is written as text.
+    /// True if the unit is used when a value is written as text; other units are only read.
     written: bool,
 }
 
@@ -22,11 +22,11 @@ pub struct Family {
     pub what: &'static str,
     /// An example in the users' notation.
     pub example: &'static str,
-    /// The most likely missing units of a number without one.
+    /// Units that are the most likely ones for a number without a unit.
     completions: &'static [&'static str],
     /// The units, from small to large.
     pub units: &'static [Unit],
-    /// Fractions of the base unit are an error, instead of being rounded.
+    /// True if a fraction of the base unit is an error; otherwise it is rounded.
     whole: bool,
 }
 
@@ -105,7 +105,7 @@ impl Family {
 
     /// The shortest exact text of `value` (in the base unit).
     pub fn written(&self, value: u64) -> String {
-        // Zero fits every unit; it is written in a usual one.
+        // Zero is a multiple of every unit, so it is written in a common one.
         let fits = |unit: &&Unit| {
             unit.written
                 && if value == 0 {
@@ -124,7 +124,7 @@ fn names(families: &[&Family]) -> String {
     all.join(", ")
 }
 
-/// A value in the base unit of the family of its unit.
+/// A number of base units of one family.
 #[derive(Debug)]
 pub struct Quantity {
     /// The value.
@@ -183,7 +183,7 @@ pub fn wanted(families: &[&'static Family]) -> String {
 /// Smallest number without a unit that is most likely a rate in bit/s.
 const MIN_BARE_RATE: f64 = 100_000.0;
 
-/// A bare number completed by the most likely units: `"5 ms" (units: …)`.
+/// A number without a unit, completed by the most likely units: `"5 ms" (units: …)`.
 pub fn with_unit(number: &str, families: &[&'static Family]) -> String {
     let value: f64 = number.parse().unwrap_or(0.0);
     let completions = families.iter().flat_map(|family| {
@@ -202,7 +202,7 @@ pub fn with_unit(number: &str, families: &[&'static Family]) -> String {
     format!("for example {} (units: {})", examples.join(" or "), names(families))
 }
 
-/// The remedy for a unit of other tools and texts that is not just a misspelling.
+/// The remedy for a unit that other tools and texts use and that is not merely a misspelling.
 fn slip(unit: &str) -> Option<String> {
     const WORDS: &[(&str, &str)] = &[
         ("sec", "s"),
@@ -251,7 +251,7 @@ fn unit_remedy(number: &str, unit: &str, families: &[&'static Family]) -> String
     }
 }
 
-/// The number and the unit; either may be empty.
+/// Splits a text into its number and its unit; either may be empty.
 fn split(text: &str) -> (&str, &str) {
     let bytes = text.as_bytes();
     let mut end = 0;
@@ -279,14 +279,14 @@ struct Decimal {
 enum Scaled {
     Value(u64),
     TooLarge,
-    /// It has a fraction although only whole numbers are allowed.
+    /// The value has a fraction although only whole numbers are allowed.
     Broken,
-    /// More than zero, but rounded to zero.
+    /// The value is greater than zero but rounds to zero.
     Vanishing,
 }
 
 fn decimal(text: &str) -> Option<Decimal> {
-    /// More digits than any quantity needs; further digits only affect the magnitude.
+    /// Maximum number of stored digits. No quantity needs more; further digits affect only the magnitude.
     const MAX_DIGITS: usize = 22;
     let (mantissa, exponent) = match text.find(['e', 'E']) {
         Some(at) => (&text[..at], text[at + 1..].parse::<i32>().ok().filter(|e| e.abs() <= 1000)?),

@@ -15,7 +15,7 @@ pub struct Row<C> {
 
 type Getter<C> = Box<dyn Fn(&C) -> Value + Send + Sync>;
 
-/// Returns `None` if the field cannot have the value.
+/// Sets the field to a value; returns `None` if the field cannot have the value.
 type Putter<C> = Box<dyn Fn(&mut C, Value) -> Option<()> + Send + Sync>;
 
 impl<C: Table> Row<C> {
@@ -41,7 +41,7 @@ impl<C: Table> Row<C> {
         (self.get)(config)
     }
 
-    /// Sets the field. `true` stands for the value that it means.
+    /// Sets the field. `true` stands for the value that the key defines for it.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ pub trait Table: Default + 'static {
         row.put(self, value).map_err(|problem| format!("{name} {problem}"))
     }
 
-    /// Sets the field of a key to the value of a text.
+    /// Sets the field of a key to the value that a text describes.
     ///
     /// # Errors
     ///

@@ -34,10 +34,10 @@ settings! {
         congestion: Choice = Choice::find("reno").expect("it is in the table")
             => CONGESTION, at entry
             => SLOW_START, at options.slow_start;
-        /// Send buffer, bytes of user data written and not yet freed.
+        /// Send buffer: maximum number of bytes of user data that are written and not yet freed.
         send_buffer: u64 = 4_000_000
             => SEND_BUFFER;
-        /// Receive buffer, bytes of user data received and not yet read.
+        /// Receive buffer: maximum number of bytes of user data that are received and not yet read.
         receive_buffer: u64 = 4_000_000
             => RECEIVE_BUFFER;
         /// Initial, smallest and largest retransmission timeout (RFC 9260 §16: 1 s, 1 s, 60 s).
@@ -52,25 +52,24 @@ settings! {
         /// Offer and use explicit congestion notification (RFC 4960 appendix A).
         ecn: bool = false
             => ECN;
-        /// Concurrent multipath transfer: new data goes out on all confirmed paths, with split fast retransmit
-        /// and the per-path window update (Iyengar et al. 2006). Without it all new data goes to the primary
-        /// path.
+        /// Concurrent multipath transfer: new data is sent on all confirmed paths, with split fast retransmit and the
+        /// window update per path (Iyengar et al. 2006). If this is false, new data is sent only on the primary path.
         cmt: bool = false;
-        /// Splitting, rescheduling and penalisation from the beginning, not only once the window of the fastest
-        /// path has reached its maximum (Becke2014 §8.1.1.3).
+        /// Use splitting, rescheduling and penalisation from the start of the association. If this is false, they
+        /// begin once the window of the fastest path has reached its maximum (Becke2014 §8.1.1.3).
         mechanisms_in_start_up: bool = true
             => MECHANISMS_IN_START_UP;
-        /// Picks the path of new data under CMT.
+        /// Scheduler: selects the path of new data of an association with concurrent multipath transfer.
         scheduler: &'static scheduler::Entry = scheduler::find("round-robin").expect("it is in the table")
             => Key::new(
                 "scheduler",
                 Takes::OneOf(ordering_schedulers),
                 "Selects the path of the next packet of an association with concurrent multipath transfer.",
             );
-        /// How a path is identified.
+        /// Definition of the association's paths.
         paths: Paths = Paths::Destination
             => Key::new("paths", Takes::OneOf(words::<Paths>), "Definition of the association's paths.");
-        /// Index, among the remote addresses, of the initial and primary destination.
+        /// Index, among the remote addresses, of the initial primary destination.
         initial_path: usize = 0;
         /// Offer and use non-renegable selective acknowledgements (draft-natarajan-tsvwg-sctp-nrsack).
         nr_sack: bool = false
@@ -100,7 +99,7 @@ settings! {
                  buffer on; `true` is 0.5. cmt-sctp.md gives the reasons of the default.",
             )
             .on(|| Value::Number(0.5));
-        /// Halve the window of a path whose chunks were rescheduled, at most once a round trip (Raiciu2012).
+        /// Halve the window of a path whose chunks were rescheduled, at most once per round-trip time (Raiciu2012).
         penalisation: bool = false
             => Key::new(
                 "penalisation",
@@ -110,7 +109,7 @@ settings! {
             )
             .only(Protocols::CMT_SCTP)
             .part(Part::Multipath);
-        /// Streams asked for in each direction (RFC 9260 §5.1.1).
+        /// Number of streams that this end requests for each direction (RFC 9260 §5.1.1).
         streams: u16 = 1
             => Key::new(
                 "streams",
@@ -124,16 +123,16 @@ settings! {
                 Takes::Time { zero: true },
                 "Maximum delay of a SACK; every second packet is acknowledged at once.",
             );
-        /// Packets with data per SACK (RFC 9260 §6.2: 2).
+        /// Number of packets with data after which a SACK is sent (RFC 9260 §6.2: 2).
         sack_every: u32 = 2;
-        /// When this end asks the peer for a SACK at once.
+        /// The data chunks with which this end requests an immediate SACK (RFC 7053).
         immediate_sack: ImmediateSack = ImmediateSack::End
             => Key::new(
                 "immediate_sack",
                 Takes::OneOf(words::<ImmediateSack>),
                 "When a sender requests an immediate SACK by the I bit of its chunk (RFC 7053).",
             );
-        /// Where an acknowledgement goes that answers packets of several paths.
+        /// The path of an acknowledgement for packets that arrived on several paths.
         sack_path: SackPath = SackPath::Last
             => Key::new(
                 "sack_path",
@@ -144,17 +143,17 @@ settings! {
         /// data too and reports how many packets it acknowledges; the sender counts missing reports accordingly.
         /// It is used if both ends announce it in the handshake, or once the peer's SACKs contain packet counts.
         dac: bool = false;
-        /// Where lost chunks go.
+        /// The path of retransmissions.
         retransmission: RetransmissionPath = RetransmissionPath::Alternate
             => Key::new("retransmission", Takes::OneOf(words::<RetransmissionPath>), "The path of retransmissions.");
-        /// Which stream's message goes out next.
+        /// The order in which messages of different streams are sent.
         stream_scheduler: StreamScheduler = StreamScheduler::Fcfs
             => Key::new(
                 "stream_scheduler",
                 Takes::OneOf(words::<StreamScheduler>),
                 "Selects the stream whose message is sent next: with `i_data` for each fragment, else for each message.",
             );
-        /// Priority of each stream for [`StreamScheduler::Priority`]; streams without one have 0.
+        /// Priority of each stream for [`StreamScheduler::Priority`]; the others have 0.
         stream_priorities: Box<[u16]> = Box::default()
             => Key::new(
                 "stream_priorities",
@@ -163,7 +162,7 @@ settings! {
                  `[]` gives all streams the same.",
             )
             .unless_default();
-        /// Weight of each stream for [`StreamScheduler::WeightedFair`]; streams without one have 1.
+        /// Weight of each stream for [`StreamScheduler::WeightedFair`]; the others have 1.
         stream_weights: Box<[u16]> = Box::default()
             => Key::new(
                 "stream_weights",
@@ -172,7 +171,7 @@ settings! {
                  capacity in proportion to their weights. `[]` gives all streams the same.",
             )
             .unless_default();
-        /// Which paths carry new data of a stream.
+        /// The paths of new data of each stream.
         stream_paths: StreamPaths = StreamPaths::Any
             => Key::new(
                 "stream_paths",
@@ -199,12 +198,12 @@ settings! {
                 Takes::Flag,
                 "Offer I-DATA (RFC 8260): messages of different streams may interleave.",
             );
-        /// Offer and use address reconfiguration (RFC 5061), with the authentication that it needs (RFC 4895).
+        /// Offer and use address reconfiguration (RFC 5061), with the authentication that it requires (RFC 4895).
         asconf: bool = false
             => Key::new("asconf", Takes::Flag, "Offer address reconfiguration (RFC 5061).");
-        /// Discover the path MTU by probing (RFC 8899). The search begins with a length that most paths carry,
-        /// so routers that drop large packets silently do no harm. Without it the MTUs of the local interfaces
-        /// hold until a router reports a smaller one.
+        /// Discover the path MTU by probing (RFC 8899). The search begins with a length that most paths carry, so
+        /// that a router that drops large packets without an ICMP error delays no data. If this is false, the path
+        /// MTU is that of the local interface until a router reports a smaller one.
         pmtu_discovery: bool = false
             => Key::new(
                 "pmtu_discovery",
@@ -212,17 +211,17 @@ settings! {
                 "Probe the MTU of each path (RFC 8899), from 1,220 bytes upwards (1,280 with IPv6), for networks \
                  whose routers drop long packets silently.",
             );
-        /// Encapsulate packets in UDP (RFC 6951): from this local port, and to that remote port until the
-        /// peer's packets come from another. A packet received in UDP is always answered in UDP, whatever the
-        /// setting.
+        /// Encapsulate packets in UDP (RFC 6951): from this local port to this remote port, or to the source port of
+        /// the peer's packets once they differ. The answer to a packet received in UDP is always sent in UDP, even if
+        /// this is `None`.
         encapsulation: Option<Ports> = None
             => Key::new(
                 "udp_encapsulation",
                 Takes::Flag,
                 "Carry SCTP in UDP between ports 9899 (RFC 6951): 8 more bytes per packet.",
             );
-        /// Time between heartbeats to an idle destination, in addition to its RTO (HB.interval); `None` sends
-        /// only those that confirm a path.
+        /// Time between heartbeats to an idle destination, in addition to its RTO (HB.interval). If this is `None`,
+        /// only heartbeats that confirm a path are sent.
         heartbeat_interval: Option<Duration> = Some(Duration::from_secs(30))
             => Key::new(
                 "heartbeat_interval",
@@ -230,19 +229,20 @@ settings! {
                 "Time between heartbeats to an idle destination, in addition to its retransmission timeout \
                  (HB.interval). `false` sends only heartbeats that confirm a path, `true` is the default.",
             );
-        /// Maximum number of outstanding heartbeats to unconfirmed addresses (HB.Max.Burst, RFC 9260 §5.4 and
-        /// §16: 1). The next one is sent when one is answered or its RTO has passed.
+        /// Maximum number of outstanding heartbeats to unconfirmed addresses (HB.Max.Burst, RFC 9260 §5.4 and §16:
+        /// 1). The next one is sent after an answer or after its RTO.
         heartbeat_max_burst: u32 = 1;
-        /// Errors in a row after which a destination is inactive (Path.Max.Retrans).
+        /// Number of consecutive errors after which a destination is inactive (Path.Max.Retrans).
         path_max_retrans: u32 = 5
             => Key::new(
                 "path_max_retrans",
                 Takes::Integer { min: 0, max: 1000 },
                 "Consecutive errors after which a destination is inactive (Path.Max.Retrans).",
             );
-        /// Errors in a row above which a destination is potentially failed (PotentiallyFailed.Max.Retrans, RFC
-        /// 7829 §3.2, recommended: 0): it carries no data while another one can, and is asked by heartbeats at
-        /// once and in short intervals until it answers. `None` does without that state.
+        /// Number of consecutive errors above which a destination is potentially failed
+        /// (PotentiallyFailed.Max.Retrans, RFC 7829 §3.2, recommended: 0). It then carries no data while another
+        /// destination can, and this end probes it by heartbeats immediately and at short intervals until it answers.
+        /// `None` disables this state.
         potentially_failed_threshold: Option<u32> = Some(0)
             => Key::new(
                 "potentially_failed_threshold",
@@ -251,8 +251,9 @@ settings! {
                  RFC 7829): it carries no data while another one can, and gets heartbeats until it answers. `false` \
                  disables the state, `true` is the default.",
             );
-        /// Probe a path with data in flight for which no acknowledgements come, and let it time out early while
-        /// they come for other paths (RFC 8985 §7, draft-nielsen-tsvwg-sctp-tlr).
+        /// Probe a path with data in flight that gets no acknowledgement. If acknowledgements arrive for other paths
+        /// meanwhile, the retransmission timer of this path expires early (RFC 8985 §7,
+        /// draft-nielsen-tsvwg-sctp-tlr).
         tail_loss_probe: bool = false
             => Key::new(
                 "tail_loss_probe",
@@ -260,26 +261,26 @@ settings! {
                 "Probe a silent path after two round-trip times (RFC 8985 §7), and let it time out early if other \
                  paths are not silent.",
             );
-        /// Errors in a row after which the association ends (Association.Max.Retrans).
+        /// Number of consecutive errors after which the association ends (Association.Max.Retrans).
         association_max_retrans: u32 = 10
             => Key::new(
                 "association_max_retrans",
                 Takes::Integer { min: 0, max: 1000 },
                 "Consecutive errors, over all destinations, after which the association ends (Association.Max.Retrans).",
             );
-        /// Attempts at INIT and COOKIE ECHO (Max.Init.Retransmits).
+        /// Maximum number of retransmissions of INIT and of COOKIE ECHO (Max.Init.Retransmits).
         init_max_retrans: u32 = 8
             => Key::new(
                 "init_max_retrans",
                 Takes::Integer { min: 0, max: 1000 },
                 "Attempts to open the association that may fail (Max.Init.Retransmits).",
             );
-        /// How long a state cookie is good for (Valid.Cookie.Life).
+        /// Lifetime of a state cookie (Valid.Cookie.Life).
         cookie_life: Duration = Duration::from_secs(60);
-        /// Missing reports that make a chunk lost (RFC 9260 §7.2.4: 3).
+        /// Number of missing reports after which a chunk is lost (RFC 9260 §7.2.4: 3).
         missing_reports: u32 = 3;
-        /// Packets of new data that one event may release on a path (Max.Burst, RFC 9260 §6.1 D); `None` for no
-        /// limit.
+        /// Maximum number of packets of new data that one event releases on a path (Max.Burst, RFC 9260 §6.1 D);
+        /// `None` for no limit.
         max_burst: Option<u32> = Some(4)
             => Key::new(
                 "max_burst",
@@ -287,10 +288,9 @@ settings! {
                 "Maximum number of packets of new data per event on a path (Max.Burst, RFC 9260 §6.1). `false` is no \
                  limit, `true` is the default.",
             );
-        /// A packet may leave while the window has any room at all, so that up to a packet less one byte is in
-        /// flight beyond it (RFC 9260 §6.1 B). Without it a packet must fit the window, as with TCP: the
-        /// difference is one packet per path, which with small windows decides who gets more of a shared
-        /// bottleneck.
+        /// Permit a packet while any part of the window is free, so that up to one packet less one byte is in flight
+        /// beyond the window (RFC 9260 §6.1 B). If this is false, a packet must fit the window, as with TCP. The
+        /// difference is one packet per path; with small windows it decides the shares of a common bottleneck.
         overshoot: bool = false
             => Key::new(
                 "overshoot",
@@ -298,12 +298,13 @@ settings! {
                 "A packet may leave while the congestion window has any room at all (RFC 9260 §6.1 B). Otherwise the \
                  whole packet must fit, as with TCP.",
             );
-        /// By how many packets one acknowledgement may open the window of a path in slow start (L of RFC 9260
-        /// §7.2.1, where it should be 1, and of RFC 3465 §2.2); `None` for as many as it acknowledges.
+        /// Maximum number of packets by which one acknowledgement opens the window of a path in slow start (L of RFC
+        /// 9260 §7.2.1, where it should be 1, and of RFC 3465 §2.2); `None` for the number of packets that it
+        /// acknowledges.
         abc_limit: Option<u32> = Some(1)
             => ABC_LIMIT;
-        /// Interval of the requests of each path to the routers on its way (Becke2014 §8.1.2); `None` for no
-        /// requests, and none of the peer's is answered.
+        /// Interval at which each path sends network control chunks to the routers on its way (Becke2014 §8.1.2). If
+        /// this is `None`, this end sends none and answers none of the peer's.
         network_control: Option<Duration> = None
             => Key::new(
                 "network_control",
@@ -316,30 +317,30 @@ settings! {
             .only(Protocols::CMT_SCTP)
             .part(Part::Multipath)
             .unless_default();
-        /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets (RFC 9260 §7.2.3: 4).
+        /// Minimum of the slow-start threshold after an uncoupled reaction to a loss, packets (RFC 9260 §7.2.3: 4).
         ssthresh_floor: u32 = Rules::Sctp.floor()
             => SSTHRESH_FLOOR;
-        /// Hold back data that does not fill a packet while other data is in flight (RFC 9260 §6.1, Nagle).
+        /// Delay data that does not fill a packet while other data is in flight (Nagle's algorithm, RFC 9260 §6.1).
         nagle: bool = true
             => NAGLE.unless_default();
         /// Initial slow-start threshold, bytes; `u64::MAX` for none (RFC 9260 §7.2.1: arbitrarily high).
         initial_ssthresh: u64 = u64::MAX;
-        /// Offer and use partial reliability (RFC 3758): messages may be given up, and messages that the peer
-        /// gives up are skipped.
+        /// Offer and use partial reliability (RFC 3758): this end may abandon messages, and skips messages that the
+        /// peer abandons.
         partial_reliability: bool = false;
         /// Offer and use re-configuration (RFC 6525): streams are reset and added, also at the peer's request.
         reconfiguration: bool = false;
         /// Accept user data and its acknowledgements only with authentication (RFC 4895): DATA, I-DATA, SACK,
-        /// NR-SACK, FORWARD TSN and I-FORWARD-TSN. With a peer that does not support authentication, the
-        /// association goes without. Chunks that the peer requires to be authenticated are sent so if this or
+        /// NR-SACK, FORWARD TSN and I-FORWARD-TSN. If the peer does not support authentication, the association uses
+        /// none. Chunks that the peer requires to be authenticated are authenticated if this or
         /// [`asconf`](Self::asconf) is set.
         authenticate_data: bool = false;
-        /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1).
-        /// Without one, an eavesdropper on the handshake can compute the codes.
+        /// The secret that both ends share for authentication (endpoint pair shared key 0, RFC 4895 §5.1). If it is
+        /// empty, an eavesdropper on the handshake can compute the authentication codes.
         shared_key: Box<[u8]> = Box::default();
-        /// The error detection method of the lower layer (RFC 9653 §4; 1: SCTP over DTLS). With one, packets
-        /// without a checksum are accepted, and are sent to a peer that announces the same method. `None` if
-        /// the lower layer detects no damage.
+        /// The error detection method of the lower layer (RFC 9653 §4; 1: SCTP over DTLS), or `None` if the lower
+        /// layer detects no errors. With a method, this end accepts packets without a checksum, and sends such
+        /// packets to a peer that announces the same method.
         error_detection: Option<u32> = None;
         /// Source of the characteristics of paths for the scheduler `nca`.
         information: Information = Information::Scenario
@@ -354,7 +355,7 @@ settings! {
             .unless_default();
         /// Characteristics of paths; empty if they are unknown.
         known_paths: Arc<[KnownPath]> = Arc::default();
-        /// Pairs of a local and a remote address that no route connects: no packet goes to one of these.
+        /// Pairs of a local and a remote address without a route: no packet is sent between them.
         unroutable: Vec<(IpAddr, IpAddr)> = Vec::new();
     }
 }
@@ -365,7 +366,7 @@ impl Config {
         Self { congestion, scheduler, ..Self::default() }
     }
 
-    /// Whether every path carries all the data.
+    /// True if every path carries a copy of all data.
     pub fn sends_copies(&self) -> bool {
         self.cmt && (self.scheduler.build)().duplicates()
     }
@@ -382,14 +383,14 @@ impl Config {
         find(known, local, remote)
     }
 
-    /// An address of either host is replaced by another on the same interface, which has the same routes.
+    /// Replaces an address of either host by another on the same interface, which has the same routes.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         unroutable::renumber(&mut self.unroutable, old, new);
     }
 
-    /// Switches concurrent multipath transfer on, and with it what suits several paths: delayed acknowledgement
-    /// for CMT, tail loss probes, acknowledgements over the nearest path that release data received out of
-    /// order, and the mechanisms against blocked buffers.
+    /// Enables concurrent multipath transfer and the options that suit several paths: delayed acknowledgement for
+    /// CMT, tail-loss probes, acknowledgements over the nearest path that release data received out of order, and the
+    /// mechanisms against blocked buffers.
     #[must_use]
     pub fn with_cmt(mut self) -> Self {
         self.cmt = true;

@@ -6,7 +6,7 @@ use anabranch_multipath::buffer::{Rescheduling, Sides};
 use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_wire::sctp::encapsulation::Ports;
 
-/// A value as a scenario writes it.
+/// A value in the notation of scenarios.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// `true` or `false`.
@@ -28,7 +28,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// The word, if it is one.
+    /// The word, if the value is one.
     pub const fn word(&self) -> Option<&'static str> {
         match self {
             Self::Word(word) => Some(*word),
@@ -39,10 +39,10 @@ impl Value {
 
 /// A type of fields that scenarios can set.
 pub trait Setting: Sized {
-    /// The value that a scenario writes for it.
+    /// The value in a scenario that corresponds to the field.
     fn value(&self) -> Value;
 
-    /// The field for a value; `None` if the field cannot have it.
+    /// The field that corresponds to a value; `None` if the field cannot have it.
     fn of(value: Value) -> Option<Self>;
 }
 
@@ -82,7 +82,7 @@ impl<T: Words> Setting for T {
     }
 }
 
-/// `None` is `false`.
+/// `false` in a scenario stands for `None`.
 impl<T: Setting> Setting for Option<T> {
     fn value(&self) -> Value {
         self.as_ref().map_or(Value::Flag(false), T::value)
@@ -127,7 +127,7 @@ impl Setting for &'static scheduler::Entry {
     }
 }
 
-/// The threshold; `false` is off.
+/// A threshold, or `false` for no rescheduling.
 impl Setting for Rescheduling {
     fn value(&self) -> Value {
         if self.sides == Sides::None { Value::Flag(false) } else { Value::Number(self.threshold) }
@@ -142,7 +142,7 @@ impl Setting for Rescheduling {
     }
 }
 
-/// Encapsulation between the usual ports.
+/// A flag: encapsulation between the registered ports.
 impl Setting for Option<Ports> {
     fn value(&self) -> Value {
         Value::Flag(self.is_some())

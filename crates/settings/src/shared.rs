@@ -1,4 +1,4 @@
-//! Keys that several protocols have.
+//! Keys that several protocols share.
 
 use super::key::{Key, Part, Takes};
 use super::protocols::Protocols;

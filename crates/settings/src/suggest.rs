@@ -39,16 +39,16 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 fn nearest_spelling<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let plain = simplified(word);
-    // A third of the letters may be wrong: "loss_god" is close to "loss_good", "quue" to "queue", "name" not
-    // to "rate".
+    // At most 4 letters may be wrong, and of n letters at most (n + 1) / 3: "loss_god" matches "loss_good", "quue"
+    // matches "queue", but "name" does not match "rate".
     let tolerance = ((plain.chars().count() + 1) / 3).min(4);
     let first = plain.chars().next();
     let distance = |candidate: &str| {
         let candidate = simplified(candidate);
         let starts = candidate.chars().count() >= 3 && plain.starts_with(&candidate);
-        // "minimum" is "min", whatever the distance.
+        // A candidate of at least three letters is close to any word that begins with it: "min" to "minimum".
         let distance = if starts { 1 } else { strsim::damerau_levenshtein(&plain, &candidate) };
-        // Of two equally close candidates, the one with the same first letter is more likely.
+        // If two candidates are equally close, the one with the same first letter is more likely.
         (distance, candidate.chars().next() != first)
     };
     candidates
@@ -63,7 +63,7 @@ fn nearest_spelling<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 /// The remedy for a wrong word, as the end of a sentence: the nearest valid word, or all of them.
 pub fn remedy<'a>(word: &str, candidates: &[&'a str], what: &str) -> String {
-    /// Longer lists are cut, since they would not help.
+    /// Maximum number of words that a message lists.
     const MAX_LISTED: usize = 40;
     if let Some(near) = nearest(word, candidates.iter().copied()) {
         return format!("did you mean {}?", quoted(near));
@@ -79,9 +79,9 @@ pub fn remedy<'a>(word: &str, candidates: &[&'a str], what: &str) -> String {
     }
 }
 
-/// Without frequently confused parts: case, and the separators of words.
+/// A word in lower case and without separators, which users often confuse.
 fn simplified(word: &str) -> String {
-    // A very long word has no close candidate; comparing it would take quadratic time.
+    // A word beyond 64 letters has no close candidate, and the comparison takes quadratic time.
     word.chars().take(64).filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
 }
 

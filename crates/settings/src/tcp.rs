@@ -1,6 +1,6 @@
 //! Settings of a TCP connection, or of one subflow of a Multipath TCP connection.
 
-use super::key::{AUTO, Key, Takes};
+use super::key::{AUTO_BUFFER, Key, Takes};
 pub use super::policy::Recovery;
 use super::row::settings;
 use super::setting::Value;
@@ -38,10 +38,10 @@ settings! {
                     (config.receive_buffer, config.receive_autotuning) = bytes(&value)?;
                     Some(())
                 };
-        /// The send buffer of a TCP connection begins small and grows with the congestion window, up to
+        /// If true, the send buffer of a TCP connection begins small and grows with the congestion window, up to
         /// `send_buffer`.
         send_autotuning: bool = false;
-        /// The receive buffer of a TCP connection begins small and grows with the bytes read in a round trip,
+        /// If true, the receive buffer of a TCP connection begins small and grows with the bytes read per round trip,
         /// up to `receive_buffer`.
         receive_autotuning: bool = false;
         /// Bounds of the retransmission timer (RFC 6298).
@@ -56,7 +56,7 @@ settings! {
         /// Use ECN (RFC 3168).
         ecn: bool = false
             => ECN;
-        /// Longest delay of an acknowledgement; `None` acknowledges every segment.
+        /// Maximum delay of an acknowledgement; `None` acknowledges every segment immediately.
         delayed_ack: Option<Duration> = Some(Duration::from_millis(40))
             => Key::new(
                 "delayed_ack",
@@ -71,15 +71,15 @@ settings! {
                 Takes::Integer { min: 1, max: 1000 },
                 "Initial congestion window, in segments (RFC 6928).",
             );
-        /// By how many segments one acknowledgement may open the window in slow start: L of RFC 3465 §2.2;
-        /// `None`, as in Linux, for as many as it acknowledges.
+        /// Maximum number of segments by which one acknowledgement opens the window in slow start (L of RFC 3465
+        /// §2.2); `None`, as in Linux, for the number of segments that it acknowledges.
         abc_limit: Option<u32> = None
             => ABC_LIMIT;
-        /// Lowest slow-start threshold that an uncoupled loss reaction leaves, packets (RFC 5681 eq. 4: 2).
+        /// Minimum of the slow-start threshold after an uncoupled reaction to a loss, packets (RFC 5681 eq. 4: 2).
         ssthresh_floor: u32 = Rules::Tcp.floor()
             => SSTHRESH_FLOOR;
-        /// The congestion window counts whole segments, as in Linux: a smaller remainder waits. For controls
-        /// that do not model their path.
+        /// Round the free congestion window down to whole segments, as Linux does. Applies to congestion controls
+        /// without a model of the path.
         whole_packets: bool = false
             => Key::new(
                 "whole_packets",
@@ -94,15 +94,15 @@ settings! {
         /// Use timestamps (RFC 7323).
         timestamps: bool = true
             => Key::new("timestamps", Takes::Flag, "Use timestamps (RFC 7323).");
-        /// Offer SACK (RFC 2018). Without it recovery is that of RFC 6582.
+        /// Offer SACK (RFC 2018). If this is false, loss recovery follows RFC 6582.
         sack: bool = true;
-        /// Nagle's algorithm.
+        /// Use Nagle's algorithm (RFC 9293 §3.7.4).
         nagle: bool = false
             => NAGLE;
-        /// Try smaller segments when full-sized ones time out repeatedly: a router may silently drop packets
-        /// that are too long (RFC 2923 §2.1).
+        /// Try smaller segments after repeated timeouts of full-sized ones, because a router may drop packets that
+        /// are too long without an ICMP error (RFC 2923 §2.1).
         black_hole_detection: bool = false;
-        /// Send a keep-alive to a peer that has been silent for this time, and abort the connection after nine
+        /// Send a keep-alive to a peer that has sent nothing for this time, and abort the connection after nine
         /// keep-alives without an answer (RFC 9293 §3.8.4).
         keepalive: Option<Duration> = None
             => Key::new(
@@ -121,23 +121,23 @@ settings! {
                 "Time without acknowledgement of outstanding data after which the connection is aborted (RFC 5482).",
             )
             .absent("until the limit of retransmissions");
-        /// How often a SYN is repeated before the attempt is given up.
+        /// Maximum number of retransmissions of a SYN; then the connection attempt fails.
         syn_retries: u32 = 6;
-        /// How often the timer may run out for the same data before the connection is given up.
+        /// Maximum number of retransmission timeouts for the same data; then the connection is aborted.
         retries: u32 = 15;
     }
 }
 
 /// The value of a buffer's fields.
 fn buffer(bytes: u64, autotuning: bool) -> Value {
-    if autotuning { Value::Word(AUTO) } else { Value::Size(bytes) }
+    if autotuning { Value::Word(AUTO_BUFFER) } else { Value::Size(bytes) }
 }
 
 /// The fields of a buffer: its bytes, and whether its size is automatic.
 fn bytes(value: &Value) -> Option<(u64, bool)> {
     match value {
         Value::Size(bytes) => Some((*bytes, false)),
-        Value::Word(word) if *word == AUTO => Some((MAX_AUTO_BYTES, true)),
+        Value::Word(word) if *word == AUTO_BUFFER => Some((MAX_AUTO_BYTES, true)),
         _ => None,
     }
 }

@@ -15,7 +15,7 @@ fn protocols() -> impl Iterator<Item = Protocol> {
     kinds.map(Protocol::new)
 }
 
-/// The value that a field gets if it is set to a sample.
+/// The value of a field that was set to a sample.
 fn meant(key: &Key, sample: &Value, default: &Value, after: &Value) -> Value {
     let stands_for_another = *sample == Value::Flag(true) && after != sample;
     if !stands_for_another {
@@ -121,7 +121,7 @@ fn keys_of_one_protocol_have_different_names() {
     }
 }
 
-/// A field without effect would be a setting that its protocol ignores.
+/// A field that no protocol reads would be a setting without effect.
 #[test]
 fn protocols_read_every_field() {
     let ignored = |fields: &[&'static str], folder: &str| -> Vec<&'static str> {

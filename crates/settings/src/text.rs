@@ -1,16 +1,16 @@
-//! Text of users in messages.
+//! User input in messages.
 
-/// Text of the user in quotes, on one line, shortened for messages.
+/// User input in quotes, on one line, shortened for messages.
 pub fn quoted(text: &str) -> String {
     format!("\"{}\"", shortened(text))
 }
 
-/// Text of the user without line breaks, shortened for messages.
+/// User input without line breaks, shortened for messages.
 pub fn shortened(text: &str) -> String {
     cut(text, 60)
 }
 
-/// A sentence with possible text of the user, without line breaks.
+/// A sentence that may contain user input, without line breaks.
 pub fn one_line(text: &str) -> String {
     cut(text, 300)
 }
@@ -23,7 +23,7 @@ fn cut(text: &str, longest: usize) -> String {
     shown
 }
 
-/// Whether a character controls a terminal, ends a line, has no width or turns the direction of text.
+/// True if a character controls a terminal, ends a line, has no width or reverses the direction of text.
 pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(
@@ -33,7 +33,7 @@ pub fn is_hidden(c: char) -> bool {
 }
 
 fn escaped(c: char) -> impl Iterator<Item = char> {
-    // Quotes are not escaped: messages show the text as the user typed it.
+    // Quotes are not escaped: messages show the input as the user typed it.
     let keep = !is_hidden(c);
     let escape = (!keep).then(|| c.escape_default());
     escape.into_iter().flatten().chain(keep.then_some(c))

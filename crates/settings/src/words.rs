@@ -9,9 +9,9 @@ use anabranch_multipath::{path_manager, scheduler};
 pub struct Named<T: 'static> {
     /// The word.
     pub name: &'static str,
-    /// Its meaning.
+    /// Meaning of the word.
     pub summary: &'static str,
-    /// Its value.
+    /// Value of the word.
     pub value: T,
 }
 
@@ -25,9 +25,9 @@ pub const fn named<T>(name: &'static str, summary: &'static str, value: T) -> Na
 pub struct Choice {
     /// The word.
     pub name: &'static str,
-    /// Other words for the same.
+    /// Aliases of the word.
     pub aliases: &'static [&'static str],
-    /// Its meaning.
+    /// Meaning of the word.
     pub summary: &'static str,
     /// The defining publication; empty if none is needed.
     pub source: &'static str,
@@ -126,7 +126,7 @@ pub fn schedulers() -> Vec<Choice> {
     scheduler::all().map(choice).collect()
 }
 
-/// The schedulers for protocols whose paths get the data in order.
+/// The schedulers for protocols that hand data to the paths in the order of the stream.
 pub fn ordering_schedulers() -> Vec<Choice> {
     let places = |name: &str| scheduler::find(name).is_some_and(|entry| entry.places);
     schedulers().into_iter().filter(|choice| !places(choice.name)).collect()

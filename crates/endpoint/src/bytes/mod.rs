@@ -36,15 +36,18 @@ impl Bytes {
     /// Writes the bytes of a payload to send into `out`, as `Packet::emit_with` requires.
     ///
     /// # Panics
-    /// If the bytes have not been written or are released: a mistake of the core.
+    ///
+    /// If the bytes have not been written or are released: an error of the core.
     pub fn fill(&self, payload: Payload, out: &mut [u8]) {
         self.sent.fill(payload, out);
     }
 
-    /// Keeps a part of a packet's payload at its place.
+    /// Stores a part of a packet's payload at its place.
     ///
     /// # Panics
-    /// If the payload is not of this packet, or its place has been read or taken: a mistake of the core.
+    ///
+    /// If the payload is not of this packet, or the bytes of its place have been read or stored already: an error of
+    /// the core.
     pub fn place(&mut self, placement: Placement, packet: Buffer<'_>) {
         let bytes = packet.bytes(placement.payload);
         match placement.place {

@@ -1,32 +1,32 @@
-//! A window of a stream of bytes in a ring that grows when it has to.
+//! A window of a byte stream, stored in a ring that grows on demand.
 
 use core::ops::Range;
 
-/// Smallest ring, bytes.
-const LEAST: usize = 4096;
+/// Smallest size of a ring, bytes.
+const MIN_RING_BYTES: usize = 4096;
 
-/// Bytes of a stream from [`start`](Self::start) on. The byte at offset `o` lies at `o` modulo the ring's length, which is
-/// zero or a power of two, so nothing moves but when the ring grows.
+/// The bytes of a stream from [`start`](Self::start) on. The byte at offset `o` is stored at index `o` modulo the
+/// ring's length, which is zero or a power of two. Bytes therefore move only when the ring grows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ring {
     bytes: Vec<u8>,
     start: u64,
-    /// Behind the last byte that was put; at least `start`.
+    /// Offset behind the last stored byte; at least `start`.
     end: u64,
 }
 
 impl Ring {
-    /// Offset of the first byte that is kept.
+    /// Offset of the first stored byte.
     pub const fn start(&self) -> u64 {
         self.start
     }
 
-    /// Offset behind the last byte that was put.
+    /// Offset behind the last stored byte.
     pub const fn end(&self) -> u64 {
         self.end
     }
 
-    /// Puts bytes at an offset, which may leave a gap before them.
+    /// Stores bytes at an offset, which may leave a gap before them.
     pub fn put(&mut self, offset: u64, bytes: &[u8]) {
         debug_assert!(offset >= self.start);
         let end = offset + bytes.len() as u64;
@@ -44,13 +44,13 @@ impl Ring {
         (&self.bytes[first], &self.bytes[second])
     }
 
-    /// Removes the bytes below `offset`, which are not needed any more.
+    /// Removes the bytes below `offset`.
     pub fn forget(&mut self, offset: u64) {
         self.start = self.start.max(offset);
         self.end = self.end.max(self.start);
     }
 
-    /// Where in the ring `len` bytes from `offset` on lie.
+    /// The indices in the ring of `len` bytes from `offset` on, as two ranges of which the second may be empty.
     fn places(&self, offset: u64, len: usize) -> (Range<usize>, Range<usize>) {
         if len == 0 {
             return (0..0, 0..0);
@@ -65,8 +65,11 @@ impl Ring {
         if len <= self.bytes.len() {
             return;
         }
-        let mut larger =
-            Self { bytes: vec![0; len.next_power_of_two().max(LEAST)], start: self.start, end: self.start };
+        let mut larger = Self {
+            bytes: vec![0; len.next_power_of_two().max(MIN_RING_BYTES)],
+            start: self.start,
+            end: self.start,
+        };
         let (first, second) = self.get(self.start, (self.end - self.start) as usize);
         larger.put(self.start, first);
         larger.put(self.start + first.len() as u64, second);

@@ -3,7 +3,7 @@
 use super::ring::Ring;
 use anabranch_wire::Payload;
 
-/// The bytes an application has written, by their offset in all it has written, until they are
+/// The bytes that an application has written, by their offset in all written bytes, until they are
 /// [released](crate::Endpoint::released).
 #[derive(Clone, Debug, Default)]
 pub struct SendBuffer {
@@ -16,12 +16,12 @@ impl SendBuffer {
         self.ring.end()
     }
 
-    /// Bytes kept.
+    /// Number of stored bytes.
     pub const fn len(&self) -> u64 {
         self.ring.end() - self.ring.start()
     }
 
-    /// True if nothing is kept.
+    /// True if no byte is stored.
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -31,9 +31,10 @@ impl SendBuffer {
         self.ring.put(self.ring.end(), bytes);
     }
 
-    /// Writes the bytes of `payload` into `out`, which is as long.
+    /// Writes the bytes of `payload` into `out`, which has the same length.
     ///
     /// # Panics
+    ///
     /// If some of them have not been written or have been released.
     pub fn fill(&self, payload: Payload, out: &mut [u8]) {
         let (first, second) = self.get(payload);
@@ -55,9 +56,10 @@ impl SendBuffer {
         self.ring.get(payload.offset, payload.len as usize)
     }
 
-    /// Forgets everything below an offset.
+    /// Removes the bytes below an offset.
     ///
     /// # Panics
+    ///
     /// If the application has not written all bytes below the offset.
     pub fn release(&mut self, below: u64) {
         assert!(below <= self.written(), "{below} is not below the {} bytes written", self.written());

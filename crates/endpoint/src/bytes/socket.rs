@@ -15,16 +15,16 @@ pub struct Socket<'a> {
 }
 
 impl Socket<'_> {
-    /// Writes as many bytes as fit and returns their number: a part of them to a byte stream, all or none of a message. `how`
-    /// has all attributes of the write but its length.
+    /// Writes bytes to the send buffer and returns the number of accepted bytes: as many as fit to a byte stream, all
+    /// or none of a message. `how` has the other attributes of the write; its length is ignored.
     pub fn write(&mut self, bytes: &[u8], how: Write) -> usize {
         let accepted = self.endpoint.write(self.now, Write { len: bytes.len() as u64, ..how }) as usize;
         self.bytes.sent.write(&bytes[..accepted]);
         accepted
     }
 
-    /// Reads up to `max` bytes of the stream, or the next message however long or a part of one, and appends them to `out`;
-    /// where a message has been given up after parts of it were read, there are none.
+    /// Reads up to `max` bytes of the stream, or the next message or part of one, and appends the bytes to `out`. A
+    /// delivery that reports an abandoned message has no bytes.
     pub fn read(&mut self, max: u64, out: &mut Vec<u8>) -> Option<Delivery> {
         let delivery = self.endpoint.read(self.now, max)?;
         let runs = self.endpoint.fragments();
@@ -41,7 +41,7 @@ impl Socket<'_> {
         Some(delivery)
     }
 
-    /// Ends writing: the written bytes go out, then the connection closes.
+    /// Ends writing: the written bytes are sent, then the connection closes.
     pub fn close(&mut self) {
         self.endpoint.close(self.now);
     }

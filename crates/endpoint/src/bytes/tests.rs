@@ -18,13 +18,13 @@ fn written_bytes_are_kept_until_released() {
     let mut buffer = SendBuffer::default();
     buffer.write(&bytes(0..3000));
     buffer.release(1000);
-    // 6,000 bytes do not fit 4096: the ring grows while what it has lies at its own offsets.
+    // The 6,000 kept bytes do not fit a ring of 4,096: the ring grows, and the bytes keep their offsets.
     buffer.write(&bytes(3000..7000));
     assert_eq!((buffer.written(), buffer.len()), (7000, 6000));
     assert_eq!(filled(&buffer, Payload::new(1000, 6000)), bytes(1000..7000));
     buffer.release(7000);
     assert!(buffer.is_empty());
-    // From 7,000 to 11,000 is across the end of a ring of 8,192.
+    // The bytes from 7,000 to 11,000 cross the end of a ring of 8,192.
     buffer.write(&bytes(7000..11_000));
     assert_eq!(filled(&buffer, Payload::new(8000, 500)), bytes(8000..8500));
     assert!(filled(&buffer, Payload::EMPTY).is_empty());
@@ -79,7 +79,7 @@ fn message_is_assembled_from_runs_of_fragments() {
     fragments.collect(&[(8, 2), (20, 2)], &mut out);
     assert_eq!(out, b"> hello world");
     assert_eq!(fragments.len(), 1);
-    // A key may come again once its fragment was read.
+    // After its fragment was read, a key may be used again.
     fragments.place(8, b"c");
     fragments.collect(&[(7, 2)], &mut out);
     assert_eq!(out, b"> hello worldabc");
@@ -99,9 +99,9 @@ enum Command {
     /// The application writes this number of bytes.
     Write(usize),
     /// A part of the kept bytes is sent. The fields are its start as a share of the kept bytes, and its length as a
-    /// share of the bytes after the start, in 256ths.
+    /// share of the bytes after the start, in 255ths.
     Fill(u8, u8),
-    /// This share of the kept bytes, in 256ths, is acknowledged and released.
+    /// This share of the kept bytes, in 255ths, is acknowledged and released.
     Release(u8),
 }
 
@@ -149,7 +149,8 @@ proptest! {
         }
     }
 
-    /// Pieces come within a window of the stream in any order; the application reads what it can now and then.
+    /// Pieces arrive in any order within a window of the stream; at random times the application reads all in-order
+    /// bytes.
     #[test]
     fn receive_buffer_returns_the_stream(
         cuts in prop::collection::vec(1..3000_usize, 1..60),
@@ -169,7 +170,7 @@ proptest! {
             if pieces.is_empty() {
                 break;
             }
-            // Out of the first eight that are missing.
+            // Take one of the first eight missing pieces.
             let piece = pieces.remove(pick.index(pieces.len().min(8)));
             buffer.place(piece.start as u64, &stream[piece.clone()]);
             arrived.insert(piece.start as u64, piece.end as u64);
@@ -181,7 +182,7 @@ proptest! {
         prop_assert_eq!(out, stream);
     }
 
-    /// Fragments of several messages come in any order, and messages are read in any order once all have come.
+    /// Fragments of several messages arrive in any order; afterwards the messages are read in any order.
     #[test]
     fn fragments_return_the_messages(
         lens in prop::collection::vec(0..2000_usize, 1..40),
@@ -196,7 +197,7 @@ proptest! {
             fragments.place(key as u64, &content(key));
         }
         for message in (0..messages).rev() {
-            // Message m has every key that is m modulo their number: runs of one.
+            // Message m has the keys that equal m modulo the number of messages, so each run has one key.
             let own: Vec<usize> = (message..lens.len()).step_by(messages).collect();
             let runs: Vec<(u64, u32)> = own.iter().map(|&key| (key as u64, 1)).collect();
             let mut out = Vec::new();
