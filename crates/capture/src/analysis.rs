@@ -1,8 +1,8 @@
-//! Reading captures together, in the order of their times.
+//! Reading several captures as one, in the order of their times.
 
 use crate::associations::{self, Associations};
 use crate::collect::{self, Clock};
-use crate::file::{Capture, Head, Trouble, is_readable};
+use crate::file::{Capture, Head, ReadError, is_readable};
 use crate::link;
 use crate::report::{ConnectionReport, FileReport, Report, Skipped};
 use crate::table::Table;
@@ -14,28 +14,29 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files that are read together. Each needs a buffer of 8 MB.
+/// Maximum number of files that are read as one. Each needs a buffer of 8 MB.
 pub const MAX_FILES: usize = 32;
-/// Bytes of a packet that are looked at: the chunks of the largest packets of SCTP, and any header.
+/// Maximum number of bytes that are read of a packet: enough for any header and for the chunks of the largest SCTP
+/// packets.
 const MAX_PACKET_BYTES: usize = 16_384;
-/// Packets between two calls that report progress.
+/// Number of packets between two calls of the progress function.
 const PACKETS_PER_CALL: u64 = 16_384;
-/// Pieces of data that figures of TCP may keep over all connections, and the same for SCTP.
-const POINTS: usize = 4_000_000;
-/// Connections of a report.
+/// Maximum number of pieces of data kept for figures over all TCP connections; the same number applies to SCTP.
+const MAX_TOTAL_POINTS: usize = 4_000_000;
+/// Maximum number of connections in a report.
 const MAX_REPORTED: usize = 1_000;
-/// Different reasons for skipped packets.
+/// Maximum number of different reasons for skipped packets.
 const MAX_REASONS: usize = 64;
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file is not usable; the rest of a sentence that begins with its name.
+    /// A file is not usable; the text is the rest of a sentence that begins with the file's name.
     File(PathBuf, String),
     /// A file cannot be read.
     Io(PathBuf, io::Error),
-    /// Too many files, or none.
+    /// The number of files is zero or too large.
     Files(usize),
     /// The progress function stopped the reading.
     Stopped,
@@ -54,13 +55,13 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// Reads captures of one time as one, for example of several interfaces. `progress` is called regularly with the read
-/// bytes and the size of all files, and stops the reading if it returns false.
+/// Reads captures of the same time as one, for example of several interfaces. Calls `progress` regularly with the
+/// number of bytes read and the size of all files; a result of `false` stops the reading.
 ///
 /// # Errors
 ///
-/// A file that is no capture or cannot be read, or captures without a packet of TCP or SCTP. A file whose rest is
-/// unreadable is no error: the report names the place.
+/// A file that is no capture or cannot be read, or captures without a packet of TCP or SCTP. A file with an
+/// unreadable rest is no error: the report states where the rest begins.
 pub fn read(files: &[PathBuf], progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<Report, Error> {
     if files.is_empty() || files.len() > MAX_FILES {
         return Err(Error::Files(files.len()));
@@ -70,11 +71,11 @@ pub fn read(files: &[PathBuf], progress: &mut dyn FnMut(u64, u64) -> bool) -> Re
     read_sources(files, sources, progress)
 }
 
-/// Reads a capture in memory. Errors and the report call it `name`.
+/// Reads a capture in memory; `name` is its name in errors and in the report.
 ///
 /// # Errors
 ///
-/// Like [`read`].
+/// As for [`read`].
 pub fn read_bytes(name: &str, bytes: Vec<u8>) -> Result<Report, Error> {
     let name = PathBuf::from(name);
     let capture = Capture::from_bytes(bytes).map_err(|trouble| error(&name, trouble))?;
@@ -106,10 +107,10 @@ fn read_sources(
     analysis.finish(files, &sources)
 }
 
-fn error(file: &Path, trouble: Trouble) -> Error {
+fn error(file: &Path, trouble: ReadError) -> Error {
     match trouble {
-        Trouble::NoCapture(sentence) => Error::File(file.to_owned(), sentence),
-        Trouble::Io(error) => Error::Io(file.to_owned(), error),
+        ReadError::NoCapture(sentence) => Error::File(file.to_owned(), sentence),
+        ReadError::Io(error) => Error::Io(file.to_owned(), error),
     }
 }
 
@@ -128,11 +129,11 @@ impl Source {
     }
 }
 
-/// State of the reading.
+/// State of the reading of all files.
 struct Analysis {
     table: Table,
     associations: Associations,
-    /// Numbers of interfaces: file, interface of the file, interface of a capture of all interfaces.
+    /// Number of each interface, by file, interface of the file, and interface within a capture of all interfaces.
     taps: BTreeMap<(usize, usize, u32), u32>,
     skipped: BTreeMap<String, u64>,
     packets: u64,
@@ -142,8 +143,8 @@ struct Analysis {
 impl Analysis {
     fn new() -> Self {
         Self {
-            table: Table::new(table::MAX_SUBFLOWS, POINTS),
-            associations: Associations::new(associations::MAX_ASSOCIATIONS, POINTS),
+            table: Table::new(table::MAX_SUBFLOWS, MAX_TOTAL_POINTS),
+            associations: Associations::new(associations::MAX_ASSOCIATIONS, MAX_TOTAL_POINTS),
             taps: BTreeMap::new(),
             skipped: BTreeMap::new(),
             packets: 0,
@@ -223,7 +224,7 @@ impl Analysis {
     }
 
     fn finish(mut self, files: &[PathBuf], sources: &[Source]) -> Result<Report, Error> {
-        let Some((begin_ns, end_ns)) = self.times else { return Err(self.nothing(files, sources)) };
+        let Some((begin_ns, end_ns)) = self.times else { return Err(self.no_packet_error(files, sources)) };
         let clock = Clock { begin_ns };
         let mut connections = collect::connections(&self.table, clock);
         let all = self.associations.all.values();
@@ -260,7 +261,7 @@ impl Analysis {
     }
 
     /// The error for captures without a packet of TCP or SCTP.
-    fn nothing(&self, files: &[PathBuf], sources: &[Source]) -> Error {
+    fn no_packet_error(&self, files: &[PathBuf], sources: &[Source]) -> Error {
         let records: u64 = sources.iter().map(|source| source.capture.records).sum();
         let most = self.skipped.iter().max_by_key(|(_, count)| **count);
         let broken = sources.iter().find_map(|source| source.capture.broken.as_ref());
@@ -276,7 +277,7 @@ impl Analysis {
     }
 }
 
-/// Bytes of a connection in both directions.
+/// Number of data bytes of a connection in both directions.
 fn data_of(found: &ConnectionReport) -> u64 {
     found.directions.iter().map(|direction| direction.bytes).sum()
 }

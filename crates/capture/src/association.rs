@@ -1,6 +1,6 @@
-//! An SCTP association: its paths, and the chunks of both directions over all of them.
+//! An SCTP association: its paths, and the data chunks of both directions over all paths.
 
-use crate::homes::{Homes, Roles};
+use crate::nearest::{NearestInterfaces, Roles};
 use crate::oddity::{Kind, Noted, Oddities};
 use crate::ranges::Seen;
 use crate::recent::Recent;
@@ -10,16 +10,16 @@ use anabranch_wire::sctp::{Chunk, Packet, Sack};
 use anabranch_wire::seq::Serial;
 use core::net::IpAddr;
 
-/// Paths of an association; further ones count as the last.
+/// Maximum number of paths of an association; further paths count as the last one.
 const MAX_PATHS: usize = 64;
-const BASE: u64 = 1 << 32;
-/// Distance of a number from the others beyond which it is damage or forgery.
+const UNWRAP_BASE: u64 = 1 << 32;
+/// Maximum distance of a TSN from the others; a larger distance shows a damaged or forged packet.
 const MAX_STEP: u64 = 1 << 24;
-/// Chunks that the gap blocks of one SACK may acknowledge.
+/// Maximum number of chunks that the gap blocks of one SACK acknowledge.
 const MAX_GAP_CHUNKS: usize = 8_192;
-/// Silence before a retransmission from which it counts as one by timeout (RFC 9260 §16: `RTO.Min` is 1 s; CMT and others
-/// use less).
-const TIMEOUT_NS: u64 = 190_000_000;
+/// Minimum time without a packet after which a retransmission counts as one by timeout (RFC 9260 §16 recommends 1 s
+/// for `RTO.Min`; CMT and others use less).
+const MIN_TIMEOUT_NS: u64 = 190_000_000;
 
 /// Counts of one direction of a path.
 #[derive(Clone, Debug, Default)]
@@ -30,11 +30,11 @@ pub(crate) struct PathCounts {
     pub new: u64,
     pub retransmitted: u64,
     pub retransmitted_packets: u64,
-    /// Of `retransmitted`, data that was first sent on another path.
+    /// The part of `retransmitted` that another path carried first.
     pub moved: u64,
     pub timeouts: u64,
     pub marked: u64,
-    /// At the interface nearest to the receiver, if that is another one.
+    /// Payload at the interface nearest to the receiver, if that differs from the one nearest to the sender.
     pub arrived: u64,
     pub arrived_packets: u64,
     pub first_ns: Option<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct PathCounts {
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub ends: [IpAddr; 2],
-    pub homes: Homes,
+    pub nearest: NearestInterfaces,
     pub counts: [PathCounts; 2],
 }
 
@@ -81,7 +81,8 @@ pub(crate) struct Direction {
     longest: u32,
 }
 
-/// State of an association. Side 0 sent the INIT, as far as the capture shows.
+/// State of an association. Side 0 is the one that sent the INIT or, if the capture contains none, the one that
+/// counts as the client.
 #[derive(Clone, Debug)]
 pub(crate) struct Association {
     pub ports: [u16; 2],
@@ -96,7 +97,7 @@ pub(crate) struct Association {
     pub payload: u64,
 }
 
-/// A packet at an interface.
+/// A packet as an interface shows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting<'a> {
     pub at_ns: u64,
@@ -104,13 +105,13 @@ pub(crate) struct Sighting<'a> {
     pub source: IpAddr,
     pub destination: IpAddr,
     pub is_marked: bool,
-    /// The capture lacks a part of it: a SACK has only its first gap blocks.
+    /// True if the capture has cut the packet: a SACK then has only its first gap blocks.
     pub is_cut: bool,
     pub packet: &'a Packet,
 }
 
 impl Association {
-    /// An association whose first packet comes from side 0.
+    /// An association with the ports of side 0 and side 1.
     pub fn new(ports: [u16; 2]) -> Self {
         Self {
             ports,
@@ -125,19 +126,19 @@ impl Association {
         }
     }
 
-    /// Whether a path between two addresses is known; the first is that of side 0.
+    /// True if a path between two addresses is known; the first address is that of side 0.
     pub fn has_path(&self, ends: [IpAddr; 2]) -> bool {
         self.paths.iter().any(|path| path.ends == ends)
     }
 
-    /// Processes a packet from a side. `number` is that of the association, for figures.
+    /// Processes a packet from a side. `number` identifies the association in figures.
     pub fn on_packet(&mut self, side: usize, seen: &Sighting<'_>, budget: &mut usize) {
         let mut ends = [seen.source, seen.destination];
         if side == 1 {
             ends.reverse();
         }
         let at = self.path(ends);
-        let roles = self.paths[at].homes.roles(side, seen.tap);
+        let roles = self.paths[at].nearest.roles(side, seen.tap);
         self.packets[side] += 1;
         let counts = &mut self.paths[at].counts[side];
         if roles.is_near {
@@ -177,7 +178,7 @@ impl Association {
             return at;
         }
         if self.paths.len() < MAX_PATHS {
-            self.paths.push(Path { ends, homes: Homes::default(), counts: Default::default() });
+            self.paths.push(Path { ends, nearest: NearestInterfaces::default(), counts: Default::default() });
         }
         self.paths.len() - 1
     }
@@ -215,7 +216,7 @@ impl Association {
         if is_repeated {
             let silence_ns = at_ns.saturating_sub(direction.last_ns);
             if direction.cumulative.is_some_and(|cumulative| number == cumulative + 1)
-                && silence_ns >= TIMEOUT_NS
+                && silence_ns >= MIN_TIMEOUT_NS
             {
                 counts.timeouts += 1;
                 counts.waits.account_timeout(at_ns);
@@ -251,7 +252,8 @@ impl Association {
         self.account_paths(at_ns, side, Some(at));
     }
 
-    /// Adds the time since the last event to the state of each path; `sender` is the path of data that begins now.
+    /// Adds the time since the last event to the state of each path; `sender` is the path that sends data at this
+    /// time.
     fn account_paths(&mut self, at_ns: u64, side: usize, sender: Option<usize>) {
         let is_full = self.directions[side].is_full();
         for (at, path) in self.paths.iter_mut().enumerate() {
@@ -266,7 +268,7 @@ impl Association {
         }
     }
 
-    /// A SACK from a side: it acknowledges the other's data.
+    /// Processes a SACK from a side, which acknowledges data of the other side.
     fn on_sack(&mut self, seen: &Sighting<'_>, side: usize, sack: &Sack) {
         let (at_ns, is_cut) = (seen.at_ns, seen.is_cut);
         let direction = &mut self.directions[1 - side];
@@ -326,7 +328,7 @@ impl Association {
     }
 }
 
-/// Marks a chunk as acknowledged; returns its bytes if it was not.
+/// Marks a chunk as acknowledged; returns its bytes, or 0 if it was acknowledged before.
 fn acknowledge(
     chunk: Option<&mut crate::recent::Chunk>,
     (at_ns, tsn): (u64, u64),
@@ -350,7 +352,7 @@ fn acknowledge(
     len
 }
 
-/// A chunk is sent again: it counts for the path that carried it last.
+/// Moves a retransmitted chunk to the path that carried it last.
 fn move_to(at: usize, chunk: &mut crate::recent::Chunk, (side, paths): (usize, &mut [Path])) {
     let (before, len) = (usize::from(chunk.path), u64::from(chunk.len));
     if before == at {
@@ -365,7 +367,8 @@ fn move_to(at: usize, chunk: &mut crate::recent::Chunk, (side, paths): (usize, &
     }
 }
 
-/// A SACK with unknown gap blocks may acknowledge chunks behind `known`, so that a later one is no answer to them.
+/// Discards round-trip samples of chunks behind `known`: a SACK with unknown gap blocks may have acknowledged them,
+/// so a later SACK gives no sample.
 fn forget_pending_behind(known: u64, (side, paths): (usize, &mut [Path])) {
     for path in paths {
         path.counts[side].pending.take_if(|(number, _)| *number > known);
@@ -373,17 +376,17 @@ fn forget_pending_behind(known: u64, (side, paths): (usize, &mut [Path])) {
 }
 
 impl Direction {
-    /// Whether the receive window has no room for a packet.
+    /// True if the receive window is too small for another packet.
     fn is_full(&self) -> bool {
         self.room.is_some_and(|room| room < u64::from(self.longest.clamp(1, 1_460)))
     }
 
     fn unwrap(&self, tsn: Serial) -> u64 {
         let near = self.seen.as_ref().map(Seen::end).or(self.cumulative);
-        tsn.unwrap_near(near.unwrap_or(BASE | u64::from(tsn.0))).max(1)
+        tsn.unwrap_near(near.unwrap_or(UNWRAP_BASE | u64::from(tsn.0))).max(1)
     }
 
-    /// Chunks that were acknowledged or skipped, but never seen.
+    /// Number of chunks that were acknowledged or skipped but that the capture does not contain.
     pub fn unseen(&self) -> u64 {
         self.seen
             .as_ref()
@@ -391,7 +394,7 @@ impl Direction {
             .map_or(0, |(seen, cumulative)| seen.missing_below(cumulative + 1))
     }
 
-    /// The lowest number.
+    /// The lowest TSN.
     pub fn start(&self) -> Option<u64> {
         self.seen.as_ref().map(Seen::start)
     }

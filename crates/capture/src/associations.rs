@@ -5,9 +5,9 @@ use crate::table::Forgotten;
 use anabranch_wire::sctp::{Chunk, Packet};
 use std::collections::BTreeMap;
 
-/// Associations that are kept; beyond them, the half with the fewest bytes is forgotten.
+/// Maximum number of associations; at this number the half with the fewest bytes is removed.
 pub(crate) const MAX_ASSOCIATIONS: usize = 1_024;
-/// Associations among which one with the reverse path is looked for.
+/// Maximum number of associations among which one with the reverse path is searched.
 const MAX_COMPARED: usize = 256;
 
 /// Verification tag, source port and destination port of the packets from one side.
@@ -25,7 +25,7 @@ pub(crate) struct Associations {
 }
 
 impl Associations {
-    /// An empty table of at most `max` associations, with a number of pieces of data for figures.
+    /// An empty table of at most `max` associations and at most `budget` pieces of data for figures.
     pub fn new(max: usize, budget: usize) -> Self {
         let (all, by_tag) = (BTreeMap::new(), BTreeMap::new());
         Self { all, forgotten: Forgotten::default(), by_tag, next: 0, budget, max: max.max(2) }
@@ -49,7 +49,7 @@ impl Associations {
         association.on_packet(side, seen, &mut self.budget);
     }
 
-    /// Packets from a side carry this tag.
+    /// Records that packets from a side have this tag.
     fn learn(&mut self, tag: u32, (source, destination): (u16, u16), (id, side): (u32, usize)) {
         if tag != 0 {
             self.by_tag.insert((tag, source, destination), (id, side));
@@ -84,7 +84,7 @@ impl Associations {
             })
         });
         let (id, side) = reverse.unwrap_or_else(|| {
-            // Without a handshake, the end with the lower port counts as the server.
+            // If no handshake was captured, the end with the lower port counts as the server.
             let side = usize::from(packet.source_port < packet.destination_port);
             let mut ports = [packet.source_port, packet.destination_port];
             if side == 1 {
@@ -106,7 +106,7 @@ impl Associations {
         id
     }
 
-    /// Forgets the half of the associations with the fewest bytes.
+    /// Removes the half of the associations with the fewest bytes.
     fn forget_half(&mut self) {
         let mut all: Vec<(u64, u32)> = self.all.iter().map(|(&id, found)| (found.payload, id)).collect();
         all.sort_unstable();
@@ -123,7 +123,7 @@ impl Associations {
     }
 }
 
-/// The tag of an INIT, which travels alone and with tag 0.
+/// The initiate tag of an INIT, which is alone in its packet and has the verification tag 0.
 fn initiate_tag(packet: &Packet) -> Option<u32> {
     match packet.chunks.first() {
         Some(Chunk::Init(init)) if packet.verification_tag == 0 => Some(init.initiate_tag),

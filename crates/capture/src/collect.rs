@@ -1,4 +1,4 @@
-//! From the tables to the report.
+//! Converts the tables of connections to the report.
 
 use crate::association::{Association, Direction, Path, PathCounts};
 use crate::connection::Connection;
@@ -13,11 +13,12 @@ use crate::table::Table;
 use crate::waits::{RoundTrips, Waits};
 use std::collections::BTreeMap;
 
-/// Share of the round trip below which an interface is at the sender; the rest of it is at the receiver.
-const AT_SENDER: f64 = 0.15;
+/// Share of the round-trip time below which an interface counts as being at the sender. Above one minus this share,
+/// it counts as being at the receiver.
+const SENDER_RTT_SHARE: f64 = 0.15;
 const SECOND_NS: f64 = 1e9;
 
-/// Turns times into seconds since the beginning of the capture.
+/// Converts times to seconds since the beginning of the capture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pub begin_ns: u64,
@@ -115,7 +116,7 @@ fn multipath(table: &Table, connection: &Connection, clock: Clock) -> Option<Con
     })
 }
 
-/// Advertised addresses without a subflow.
+/// Advertised addresses on which no subflow was seen.
 fn unused(connection: &Connection) -> Vec<String> {
     let is_unused =
         |(side, address): &&(usize, core::net::IpAddr)| !connection.known[*side].contains(address);
@@ -147,7 +148,7 @@ fn unknown_of_subflow(subflow: &Subflow) -> Vec<String> {
     found
 }
 
-/// The oddity of a handshake without an answer.
+/// The event of a handshake without an answer.
 fn unanswered(subflow: &Subflow, number: Option<usize>, clock: Clock) -> Option<Oddity> {
     let initiator = subflow.initiator?;
     let [own, other] = [initiator, 1 - initiator].map(|side| &subflow.sending[side]);
@@ -228,18 +229,19 @@ fn subflow_direction(subflow: &Subflow, side: usize, clock: Clock) -> SubflowDir
     }
 }
 
-/// A direction with round-trip times and the place of the interface only. `near` has the smallest round trip between the
-/// interface and the sender, and all its samples.
+/// A direction that has only round-trip times and the place of the interface. `near` contains the smallest round-trip
+/// time between the interface and the sender, and all samples of it.
 fn round_trips(far: &RoundTrips, near: Option<(u64, &RoundTrips)>) -> SubflowDirection {
     let near_ns = near.map(|(near_ns, _)| near_ns);
     let share = near_ns.zip(far.min_ns()).map(|(near, far)| near as f64 / (near + far).max(1) as f64);
     let position = share.map(|share| match share {
-        share if share < AT_SENDER => "sender",
-        share if share > 1.0 - AT_SENDER => "receiver",
+        share if share < SENDER_RTT_SHARE => "sender",
+        share if share > 1.0 - SENDER_RTT_SHARE => "receiver",
         _ => "middle",
     });
-    // At the sender, the larger samples are times without data to send; elsewhere they are queues.
-    let is_sender = share.is_none_or(|share| share < AT_SENDER);
+    // At the sender, larger samples than the smallest are due to times without data to send; elsewhere they are due
+    // to queues.
+    let is_sender = share.is_none_or(|share| share < SENDER_RTT_SHARE);
     let base = near_ns.unwrap_or(0) as f64;
     let samples = near.map(|(_, samples)| samples).filter(|_| !is_sender);
     let mean = samples.and_then(RoundTrips::mean_ns).unwrap_or(base);
@@ -276,7 +278,8 @@ fn tcp_direction(own: &Sending, clock: Clock) -> DirectionReport {
     direction(&own.data, own.data.distinct(), (own.data.start(), None), clock)
 }
 
-/// One direction of a Multipath TCP connection; `unmapped` bytes came after a fall-back or before the first mapping.
+/// One direction of a Multipath TCP connection; `unmapped` bytes arrived after a fall-back or before the first
+/// mapping.
 fn stream_direction(
     stream: &Stream,
     unmapped: u64,
@@ -288,7 +291,8 @@ fn stream_direction(
     DirectionReport { reinjected_bytes: stream.reinjected, ..found }
 }
 
-/// One direction with `bytes` of data. `start` is the first number of the data, `numbers` are those of the subflows.
+/// One direction with `bytes` bytes of data. `start` is the first number of the data, and `numbers` maps the
+/// identifiers of subflows to their numbers in the report.
 fn direction(
     data: &Data,
     bytes: u64,
@@ -315,7 +319,7 @@ fn direction(
     }
 }
 
-/// New and repeated pieces in the order of their times.
+/// New and retransmitted pieces of data in the order of their times.
 fn pieces(
     found: &Pieces,
     (start, numbers): (Option<u64>, Option<&BTreeMap<u32, usize>>),
@@ -338,7 +342,7 @@ fn pieces(
     found
 }
 
-/// An association.
+/// The report of an association.
 pub(crate) fn association(found: &Association, clock: Clock) -> ConnectionReport {
     let numbers: BTreeMap<u32, usize> = (0..found.paths.len()).map(|at| (at as u32, at)).collect();
     let mut unknown = Vec::new();
@@ -364,7 +368,7 @@ pub(crate) fn association(found: &Association, clock: Clock) -> ConnectionReport
         ends: [format!("{client} port {}", found.ports[0]), format!("{server} port {}", found.ports[1])],
         has_handshake: found.has_init,
         version: None,
-        // A tag is that of the side that receives it.
+        // A side's packets contain the tag of the other side.
         tokens: [1, 0].map(|side| found.tags[side].map(|tag| format!("{tag:08x}"))),
         unknown,
         unused_addresses: Vec::new(),
@@ -410,7 +414,7 @@ fn path_report(path: &Path, clock: Clock) -> SubflowReport {
 }
 
 fn path_direction(path: &Path, own: &PathCounts, side: usize, clock: Clock) -> SubflowDirection {
-    let arrives = path.homes.other(side).is_some();
+    let arrives = path.nearest.other(side).is_some();
     SubflowDirection {
         packets: own.packets,
         data_packets: own.data_packets,

@@ -5,31 +5,31 @@ use crate::stream::Stream;
 use anabranch_wire::tcp::mptcp::{Capable, Control, Dss, Key};
 use core::net::{IpAddr, SocketAddr};
 
-/// Advertised addresses that are kept.
+/// Maximum number of advertised addresses kept for a connection.
 const MAX_ADDRESSES: usize = 32;
 
-/// State of a connection. Side 0 initiated it, as far as the capture shows.
+/// State of a connection. Side 0 initiated it, or counts as the client if no handshake was captured.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Connection {
     pub streams: [Stream; 2],
     pub subflows: Vec<u32>,
     pub oddities: Oddities,
-    /// The token with which others join a side.
+    /// Each side's token, with which the other side joins subflows to the connection.
     pub tokens: [Option<u32>; 2],
     pub version: Option<u8>,
-    /// Addresses that the sides advertised.
+    /// Advertised addresses, with the side that advertised each.
     pub addresses: Vec<(usize, IpAddr)>,
-    /// Addresses of both sides, for subflows without a handshake.
+    /// Addresses of both sides, by which a subflow without a captured handshake is found.
     pub known: [Vec<IpAddr>; 2],
 }
 
 impl Connection {
-    /// True if nothing is known of its data.
+    /// True if no data sequence number of the connection is known.
     pub fn is_blank(&self) -> bool {
         self.streams.iter().all(Stream::is_blank)
     }
 
-    /// Remembers the addresses of a subflow; `ends` in the order of the connection's sides.
+    /// Adds the addresses of a subflow to the known ones; `ends` is in the order of the connection's sides.
     pub fn learn(&mut self, ends: [SocketAddr; 2]) {
         for (known, end) in self.known.iter_mut().zip(ends) {
             if !known.contains(&end.ip()) && known.len() < MAX_ADDRESSES {
@@ -38,7 +38,7 @@ impl Connection {
         }
     }
 
-    /// Learns the keys of an `MP_CAPABLE` from a side; returns the tokens that are new.
+    /// Adds the keys in an `MP_CAPABLE` from a side; returns the tokens that are new.
     pub fn on_capable(&mut self, side: usize, capable: &Capable) -> Vec<(u32, usize)> {
         self.version.get_or_insert(capable.version);
         let mut found = Vec::new();
@@ -52,8 +52,8 @@ impl Connection {
         found
     }
 
-    /// Whether the numbers in a DSS from a side fit to this connection. True numbers of 64 bits suffice; of 32 bits,
-    /// both ends or one of them must be known, too.
+    /// True if the numbers in a DSS option from a side match this connection. Numbers of 64 bits suffice; with
+    /// numbers of 32 bits, one of the two addresses must be known as well.
     pub fn fits(&self, side: usize, dss: &Dss, ends: [SocketAddr; 2]) -> bool {
         let numbers = [(dss.mapping.map(|mapping| mapping.dsn), side), (dss.data_ack, 1 - side)];
         let mut is_exact = false;
@@ -74,7 +74,7 @@ impl Connection {
         count > 0 && (is_exact || is_known)
     }
 
-    /// Notes a control option of a subflow from a side.
+    /// Records a control option on a subflow from a side.
     pub fn on_control(&mut self, at_ns: u64, (subflow, side): (u32, usize), control: &Control) {
         let from = ["the client", "the server"][side];
         let (kind, text) = match control {

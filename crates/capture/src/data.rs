@@ -1,11 +1,11 @@
-//! Data of one direction, by its unwrapped numbers: those of a TCP connection, or of a Multipath TCP connection.
+//! Data of one direction of a TCP connection or of a Multipath TCP connection, by unwrapped numbers.
 
 use crate::ranges::Seen;
 use crate::series::{Pieces, Series};
 use crate::view::View;
 
-/// Distance up to which two numbers of 64 bits belong to the same data. It is the largest receive window.
-pub(crate) const NEAR: u64 = 1 << 30;
+/// Maximum distance of two 64-bit numbers that belong to the same data: the largest receive window.
+pub(crate) const MAX_DISTANCE: u64 = 1 << 30;
 
 /// State and counts of the data of one direction.
 #[derive(Clone, Debug, Default)]
@@ -22,12 +22,12 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// Bytes that were seen, each once.
+    /// Number of different bytes that the capture contains.
     pub fn distinct(&self) -> u64 {
         self.seen.as_ref().map_or(0, Seen::count)
     }
 
-    /// Bytes that were acknowledged or skipped, but never seen.
+    /// Number of bytes that were acknowledged or skipped but that the capture does not contain.
     pub fn unseen(&self) -> u64 {
         self.seen.as_ref().zip(self.acked).map_or(0, |(seen, acked)| seen.missing_below(acked))
     }
@@ -43,17 +43,18 @@ impl Data {
         self.seen.as_ref().map(Seen::start)
     }
 
-    /// A number that others of this direction are near to.
+    /// A number near to which the next numbers of this direction are expected.
     pub fn reference(&self) -> Option<u64> {
         self.seen.as_ref().map(Seen::end).or(self.acked)
     }
 
-    /// Takes an acknowledgement, and returns the acknowledged number before it and after it. `may_skip` is true if it may
-    /// acknowledge data that was not seen.
+    /// Processes an acknowledgement; returns the acknowledged number before it and after it. `may_skip` is true if
+    /// the acknowledgement may cover data that the capture does not contain.
     pub fn acknowledge(&mut self, now_ns: u64, number: u64, may_skip: bool) -> (u64, u64) {
         let seen = self.seen.get_or_insert_with(|| Seen::new(number));
-        // A jump of more than a window's largest size is no acknowledgement of unseen data, but damage.
-        if may_skip && number > seen.end() && number - seen.end() < NEAR {
+        // A jump of more than the largest receive window shows a damaged packet, not an acknowledgement of data
+        // missing in the capture.
+        if may_skip && number > seen.end() && number - seen.end() < MAX_DISTANCE {
             seen.skip_to(number);
         }
         let number = number.min(seen.end());

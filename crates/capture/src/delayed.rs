@@ -1,21 +1,21 @@
 //! Acknowledgements on their way from the interface to the sender of the data.
 //!
-//! An interface far from the sender shows an acknowledgement before the sender gets it, and data after it was sent. So
-//! data at the interface was sent with the knowledge of those acknowledgements only that are older than the round trip
-//! between the interface and the sender.
+//! An interface far from the sender shows an acknowledgement before it reaches the sender, and data only after the
+//! sender has sent it. When the sender sent a packet, it therefore knew only those acknowledgements that passed the
+//! interface at least one round-trip time between interface and sender before the packet.
 
 use std::collections::VecDeque;
 
-/// Acknowledgements that are kept; beyond them the oldest arrives early.
+/// Maximum number of kept acknowledgements; a further one makes the oldest count as received early.
 const MAX_DELAYED: usize = 2_048;
 
-/// An acknowledgement with the time at which data at the interface shows its effect.
+/// An acknowledgement with the time from which data at the interface reflects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub at_ns: u64,
     /// The acknowledged number.
     pub number: u64,
-    /// The number up to which the receiver accepts data, if known.
+    /// The number up to which the receiver accepts data; `None` if the window scale is unknown.
     pub edge: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ impl Delayed {
         self.0.insert(at, due);
     }
 
-    /// Removes the next one that is due, or that has no room.
+    /// Removes the next acknowledgement if it is due or if there are too many.
     pub fn pop(&mut self, now_ns: u64) -> Option<Due> {
         let is_due = self.0.front()?.at_ns <= now_ns || self.0.len() > MAX_DELAYED;
         if is_due { self.0.pop_front() } else { None }

@@ -1,7 +1,8 @@
 //! A capture file in pcap or pcapng, read record by record.
 //!
-//! The crate `pcap-file` finds records and blocks, sections and byte orders. The fixed fields of packet blocks are read
-//! here: it refuses packets that are longer than the kept length, and does not scale timestamps.
+//! The crate `pcap-file` parses records, blocks, sections and byte orders. This module parses the fixed fields of
+//! packet blocks, because the crate refuses packets that are longer than the snapshot length and does not scale
+//! timestamps.
 
 use crate::link;
 use pcap_file::pcap::PcapReader;
@@ -20,44 +21,45 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
-/// Interfaces of a section. The reader keeps them, so their number bounds its memory.
+/// Maximum number of interfaces of a section, which bounds the memory of the reader.
 const MAX_INTERFACES: usize = 4_096;
-/// Length of an interface's block, bytes.
+/// Maximum length of an interface's block, bytes.
 const MAX_INTERFACE_BYTES: u32 = 65_536;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Latest time, in the year 2116: sums of a few times do not overflow.
+/// Maximum time, in the year 2116: sums of a few times do not overflow.
 const MAX_NS: u64 = u64::MAX / 4;
-/// End of the names of such interfaces.
-const SUFFIX_OF_DROPS: &str = " dropped";
+/// Suffix of the names of interfaces at which simulations list dropped packets.
+const DROPS_SUFFIX: &str = " dropped";
 
 /// An interface of the capture.
 #[derive(Clone, Debug)]
 pub(crate) struct Interface {
     pub name: String,
     pub link: u32,
-    /// Units of timestamps in a second.
+    /// Number of timestamp units per second.
     units: u64,
     offset_s: u64,
-    /// False for the interface at which simulations list dropped packets: these passed another one before.
+    /// False for an interface at which simulations list dropped packets: the packets have passed another interface
+    /// before.
     pub is_passing: bool,
 }
 
-/// An error that ends the reading of a file, or keeps it from beginning.
+/// An error that prevents the reading of a file or ends it.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The file is no capture; the rest of a sentence that begins with its name.
+pub(crate) enum ReadError {
+    /// The file is no capture; the text is the rest of a sentence that begins with the file's name.
     NoCapture(String),
     /// The file cannot be read.
     Io(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for ReadError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-/// Counts the bytes that were read.
+/// A reader that counts the bytes read.
 struct Counted {
     source: Box<dyn Read>,
     read: u64,
@@ -80,29 +82,29 @@ enum Format {
 pub(crate) struct Capture {
     format: Format,
     pub interfaces: Vec<Interface>,
-    /// Index into `interfaces` by the number in the present section.
+    /// Index into `interfaces`, by the number of the interface in the present section.
     section: Vec<usize>,
-    /// Number of records before the present place.
+    /// Number of records read.
     pub records: u64,
-    /// Packet blocks without a time or an interface.
+    /// Number of packet blocks without a time or an interface.
     pub unusable: u64,
     pub size: u64,
-    /// Why the rest of the file is unreadable.
+    /// The reason why the rest of the file is unreadable.
     pub broken: Option<String>,
-    /// Bytes of the records of a pcap file that were read; its reader does not show them.
+    /// Number of bytes in the records of a pcap file that have been read; the reader of the crate does not provide it.
     consumed: u64,
 }
 
 impl Capture {
     /// Opens a capture and reads its header.
-    pub fn open(path: &Path) -> Result<Self, Trouble> {
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
         let about = std::fs::metadata(path)?;
         if about.is_dir() {
-            return Err(Trouble::NoCapture("is a folder, not a capture".to_owned()));
+            return Err(ReadError::NoCapture("is a folder, not a capture".to_owned()));
         }
-        // Opening a pipe would wait for its other end.
+        // Opening a pipe would block until another process opens its other end.
         if !about.is_file() {
-            return Err(Trouble::NoCapture(
+            return Err(ReadError::NoCapture(
                 "is no regular file; write the capture to a file first".to_owned(),
             ));
         }
@@ -114,14 +116,14 @@ impl Capture {
     }
 
     /// A capture in memory.
-    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, Trouble> {
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, ReadError> {
         let size = bytes.len() as u64;
         let magic = bytes[..bytes.len().min(4)].to_owned();
         Self::new(Box::new(io::Cursor::new(bytes)), &magic, size)
     }
 
     /// Reads the header of a capture that begins with `magic`.
-    fn new(source: Box<dyn Read>, magic: &[u8], size: u64) -> Result<Self, Trouble> {
+    fn new(source: Box<dyn Read>, magic: &[u8], size: u64) -> Result<Self, ReadError> {
         let source = Counted { source, read: 0 };
         let (mut interfaces, mut section) = (Vec::new(), Vec::new());
         let format = match *magic {
@@ -133,7 +135,7 @@ impl Capture {
             | [0xa1, 0xb2, 0x3c, 0x4d]
             | [0x4d, 0x3c, 0xb2, 0xa1] => {
                 let reader = PcapReader::new(source).map_err(|error| header_error(&error))?;
-                // The upper bits have the length of the frame check sequence.
+                // The upper bits contain the length of the frame check sequence.
                 let link = u32::from(reader.header().datalink) & 0xffff;
                 let units = match reader.header().ts_resolution {
                     TsResolution::MicroSecond => 1_000_000,
@@ -152,13 +154,13 @@ impl Capture {
             [0x1f, 0x8b, ..] => return Err(compressed("gzip", "gunzip")),
             [0x28, 0xb5, 0x2f, 0xfd] => return Err(compressed("zstd", "unzstd")),
             [0xfd, b'7', b'z', b'X'] => return Err(compressed("xz", "unxz")),
-            [] => return Err(Trouble::NoCapture("is empty, not a capture".to_owned())),
-            _ => return Err(Trouble::NoCapture("is no capture in pcap or pcapng format".to_owned())),
+            [] => return Err(ReadError::NoCapture("is empty, not a capture".to_owned())),
+            _ => return Err(ReadError::NoCapture("is no capture in pcap or pcapng format".to_owned())),
         };
         Ok(Self { format, interfaces, section, records: 0, unusable: 0, size, broken: None, consumed: 0 })
     }
 
-    /// Bytes of the file that were read.
+    /// Number of bytes of the file that have been read.
     pub fn position(&self) -> u64 {
         match &self.format {
             Format::Pcap(_) => self.consumed,
@@ -166,7 +168,8 @@ impl Capture {
         }
     }
 
-    /// Reads the next packet into `into`, at most `max` bytes of it; `None` at the end, or where the rest is unreadable.
+    /// Reads the next packet into `into`, at most `max` bytes of it; returns `None` at the end of the file or where
+    /// the rest is unreadable.
     pub fn next(&mut self, into: &mut Vec<u8>, max: usize) -> Option<Head> {
         if self.broken.is_some() {
             return None;
@@ -234,7 +237,8 @@ impl Capture {
         }
     }
 
-    /// Adds an interface of the present section. Sections that describe the same one continue it.
+    /// Adds an interface of the present section. An interface with the same description as in an earlier section
+    /// continues that one.
     fn add_interface(&mut self, described: Option<Interface>) {
         let Some(new) = described else { return };
         let same = |old: &Interface| !new.name.is_empty() && old.name == new.name && old.link == new.link;
@@ -251,7 +255,7 @@ impl Capture {
             self.interfaces.push(new);
             self.interfaces.len() - 1
         } else {
-            // Further sections share the last interface.
+            // Beyond the maximum, further sections use the last interface.
             let last = self.interfaces.len() - 1;
             self.interfaces[last] = new;
             last
@@ -272,7 +276,7 @@ impl Capture {
         };
         let number = match (kind, order) {
             (ENHANCED_PACKET, _) => word(0)?,
-            // Sixteen bits, followed by a count of drops.
+            // The interface has 16 bits, followed by 16 bits with a number of drops.
             (_, Endianness::Big) => word(0)? >> 16,
             (_, Endianness::Little) => word(0)? & 0xffff,
         };
@@ -290,7 +294,7 @@ impl Capture {
     }
 }
 
-/// The fields of a packet next to its bytes.
+/// The fields of a packet record besides the packet's bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     /// Time since the Unix epoch, or since the beginning of a simulation.
@@ -323,11 +327,12 @@ fn described(block: &InterfaceDescriptionBlock<'_>) -> Interface {
             _ => {}
         }
     }
-    found.is_passing = !found.name.ends_with(SUFFIX_OF_DROPS);
+    found.is_passing = !found.name.ends_with(DROPS_SUFFIX);
     found
 }
 
-/// Units of timestamps in a second: a power of 2 or of 10; more than 64 bits count as nanoseconds.
+/// Number of timestamp units per second: a power of 2 or of 10. A resolution that exceeds 64 bits counts as
+/// nanoseconds.
 fn units(resolution: u8) -> u64 {
     let exponent = u32::from(resolution & 0x7f);
     let power =
@@ -335,22 +340,22 @@ fn units(resolution: u8) -> u64 {
     power.unwrap_or(SECOND_NS)
 }
 
-/// A timestamp in nanoseconds; later ones than the latest count as that.
+/// A timestamp in nanoseconds, at most [`MAX_NS`].
 fn nanoseconds(value: u64, units: u64, offset_s: u64) -> u64 {
     let scaled = u128::from(value) * u128::from(SECOND_NS) / u128::from(units.max(1));
     let all = scaled + u128::from(offset_s) * u128::from(SECOND_NS);
     u64::try_from(all).unwrap_or(MAX_NS).min(MAX_NS)
 }
 
-fn compressed(format: &str, command: &str) -> Trouble {
-    Trouble::NoCapture(format!("is compressed with {format}; unpack it first with {command}"))
+fn compressed(format: &str, command: &str) -> ReadError {
+    ReadError::NoCapture(format!("is compressed with {format}; unpack it first with {command}"))
 }
 
-fn header_error(error: &PcapError) -> Trouble {
-    Trouble::NoCapture(format!("begins like a capture, but its header is unreadable: {}", spoken(error)))
+fn header_error(error: &PcapError) -> ReadError {
+    ReadError::NoCapture(format!("begins like a capture, but its header is unreadable: {}", spoken(error)))
 }
 
-/// Why the rest of a file cannot be read.
+/// The reason why the rest of a file cannot be read.
 fn reason(error: &PcapError, records: u64) -> String {
     format!("is unreadable behind packet {records}: {}", spoken(error))
 }
@@ -366,7 +371,7 @@ fn spoken(error: &PcapError) -> String {
     }
 }
 
-/// Whether the frames of an interface can be read.
+/// True if the frames of an interface can be parsed.
 pub(crate) fn is_readable(interface: &Interface) -> bool {
     link::is_known(interface.link)
 }

@@ -4,12 +4,12 @@
 //! receiver or the middle, one file or one per interface, and returns a [`Report`]: connections with their subflows,
 //! bytes, retransmissions, reinjections, round-trip times, and times by cause.
 //!
-//! A packet that several interfaces show counts at the one nearest to its sender; the one nearest to its receiver counts
-//! arrivals. Subflows are put together by keys and tokens, or, without a handshake, by data sequence numbers and
-//! addresses; a report lists the values that the capture does not show.
+//! A packet that several interfaces show counts at the interface nearest to its sender; the interface nearest to its
+//! receiver counts arrivals. A subflow is assigned to its connection by keys and tokens or, without a captured
+//! handshake, by data sequence numbers and addresses. A report lists the values that the capture does not show.
 //!
-//! Memory is bounded, whatever a file contains: by a number of conversations ([`Report::left_out`]), gaps, mappings and
-//! pieces of data.
+//! Memory is bounded, whatever a file contains: by maximum numbers of conversations ([`Report::left_out`]), gaps,
+//! mappings and pieces of data.
 
 mod analysis;
 mod association;
@@ -19,9 +19,9 @@ mod connection;
 mod data;
 mod delayed;
 mod file;
-mod homes;
 mod link;
 mod mapping;
+mod nearest;
 mod oddity;
 mod ranges;
 mod recent;

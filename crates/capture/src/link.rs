@@ -1,13 +1,13 @@
-//! From the link's frame to the IP packet (<https://www.tcpdump.org/linktypes.html>).
+//! Finds the IP packet in a frame of a link (<https://www.tcpdump.org/linktypes.html>).
 
-/// Ethernet, by its number in captures.
+/// Link type of Ethernet in captures.
 const ETHERNET: u32 = 1;
 const PPP: u32 = 9;
 const LINUX_COOKED: u32 = 113;
 const LINUX_COOKED_2: u32 = 276;
-/// BSD loopback, in the byte order of the capturing host or of the network.
+/// Link types of BSD loopback, in the byte order of the capturing host or of the network.
 const LOOPBACKS: [u32; 2] = [0, 108];
-/// IP without a frame: raw by several numbers, IPv4, IPv6.
+/// Link types of IP packets without a frame: raw IP by several numbers, IPv4, IPv6.
 const RAW: [u32; 5] = [12, 14, 101, 228, 229];
 
 const IPV4: u16 = 0x0800;
@@ -21,13 +21,13 @@ const MAX_VLAN_TAGS: usize = 4;
 pub(crate) struct Frame<'a> {
     /// Captured bytes of the IP packet.
     pub bytes: &'a [u8],
-    /// Bytes of the frame before it.
+    /// Number of bytes of the frame before the IP packet.
     pub skipped: u32,
-    /// The interface of a capture of all interfaces (`tcpdump -i any`); 0 for others.
+    /// The interface within a capture of all interfaces (`tcpdump -i any`); 0 for other captures.
     pub interface: u32,
 }
 
-/// Whether frames of a link type can be read.
+/// True if frames of a link type can be parsed.
 pub(crate) fn is_known(link: u32) -> bool {
     matches!(link, ETHERNET | PPP | LINUX_COOKED | LINUX_COOKED_2)
         || LOOPBACKS.contains(&link)
@@ -57,7 +57,7 @@ pub(crate) fn ip(link: u32, frame: &[u8]) -> Option<Frame<'_>> {
     }
 }
 
-/// Bytes before the IP packet in an Ethernet frame.
+/// Number of bytes before the IP packet in an Ethernet frame.
 fn behind_ethernet(frame: &[u8]) -> Option<usize> {
     let mut at = 12;
     for _ in 0..=MAX_VLAN_TAGS {
@@ -71,7 +71,7 @@ fn behind_ethernet(frame: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether a protocol of PPP is IPv4 or IPv6.
+/// True if a PPP protocol number is that of IPv4 or IPv6.
 const fn is_ppp_ip(protocol: u16) -> bool {
     matches!(protocol, 0x0021 | 0x0057)
 }

@@ -1,9 +1,9 @@
-//! The mappings of one direction of a subflow, from its sequence numbers to those of the data (RFC 8684 §3.3).
+//! The mappings of one direction of a subflow, from its sequence numbers to data sequence numbers (RFC 8684 §3.3).
 
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
-/// Mappings that are kept; a retransmission of earlier data repeats its mapping.
+/// Maximum number of kept mappings. A few suffice, because a retransmission of earlier data repeats its mapping.
 const MAX_MAPPINGS: usize = 32;
 
 /// A mapping in unwrapped numbers.
@@ -18,22 +18,22 @@ struct Mapping {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mappings {
     list: VecDeque<Mapping>,
-    /// Initial sequence number, known from the SYN or derived from a mapping.
+    /// Initial sequence number, taken from the SYN or derived from a mapping.
     isn: Option<Serial>,
     is_isn_known: bool,
-    /// Whether there was a mapping at all.
+    /// True if a mapping has been seen.
     pub has_any: bool,
 }
 
 impl Mappings {
-    /// The initial sequence number from a SYN.
+    /// Sets the initial sequence number from a SYN.
     pub fn set_isn(&mut self, isn: Serial) {
         self.isn = Some(isn);
         self.is_isn_known = true;
     }
 
-    /// The sequence number that a mapping's relative number means. Without the SYN, mappings are taken to begin at
-    /// their segment until an earlier one shows that they do not.
+    /// The sequence number that corresponds to a mapping's relative number. Without a captured SYN, a mapping is
+    /// assumed to begin at its segment, until an earlier segment with the mapping shows that it begins before.
     pub fn absolute(&mut self, relative: u32, segment: Serial) -> Serial {
         let derived = segment.sub(relative);
         match self.isn {
@@ -56,7 +56,8 @@ impl Mappings {
         self.list.push_back(new);
     }
 
-    /// The first part of `[from, to)` and its first data sequence number, if it is mapped; the latest mapping counts.
+    /// The first part of `[from, to)` and its first data sequence number, if that part is mapped. If mappings
+    /// overlap, the latest one counts.
     pub fn of(&self, (from, to): (u64, u64)) -> Option<((u64, u64), u64)> {
         let found = self.list.iter().rev().find(|mapping| (mapping.from..mapping.to).contains(&from))?;
         Some(((from, to.min(found.to)), found.dsn.wrapping_add(from - found.from)))

@@ -2,18 +2,18 @@
 
 use serde::Serialize;
 
-/// Oddities that are kept of a connection.
+/// Maximum number of oddities kept for a connection.
 const MAX_ODDITIES: usize = 64;
 
 /// The kind of an oddity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// The connection or subflow goes on as plain TCP.
+    /// The connection or subflow continues as plain TCP.
     FallBack,
     /// `MP_FAIL`: a mapping's checksum was wrong.
     Fail,
-    /// A reset, with its reason if there is one.
+    /// A reset, with the reason if the option contains one.
     Reset,
     /// `MP_FASTCLOSE` or SCTP's `ABORT`.
     Abort,
@@ -25,7 +25,7 @@ pub enum Kind {
     AddressAdded,
     /// SYNs or INITs without an answer.
     NoAnswer,
-    /// The SYN was answered by a reset.
+    /// The answer to the SYN was a reset.
     Refused,
 }
 
@@ -36,13 +36,13 @@ pub struct Oddity {
     pub at_s: f64,
     /// The kind.
     pub kind: Kind,
-    /// The subflow or path that it concerns, by its number in the connection.
+    /// The affected subflow or path, by its number in the connection.
     pub subflow: Option<usize>,
-    /// A sentence without its full stop.
+    /// Description: a sentence without its full stop.
     pub text: String,
 }
 
-/// An oddity while the capture is read.
+/// An oddity found during the reading of the capture.
 #[derive(Clone, Debug)]
 pub(crate) struct Noted {
     pub at_ns: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Noted {
     pub text: String,
 }
 
-/// The first oddities of a connection, and the number of the others.
+/// The first oddities of a connection, and the number of further ones.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Oddities {
     pub list: Vec<Noted>,
@@ -59,7 +59,7 @@ pub(crate) struct Oddities {
 }
 
 impl Oddities {
-    /// Adds an oddity, unless the list is full.
+    /// Adds an oddity, or counts it if the list is full.
     pub fn add(&mut self, noted: Noted) {
         if self.list.len() < MAX_ODDITIES {
             self.list.push(noted);

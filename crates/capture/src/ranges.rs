@@ -1,6 +1,6 @@
-//! The set of numbers that were seen, with bounded memory: one span with gaps.
+//! The set of numbers that a capture contains, with bounded memory: one span with gaps.
 
-/// Gaps that are kept; the lowest is forgotten first.
+/// Maximum number of kept gaps; a further one removes the lowest.
 const MAX_GAPS: usize = 256;
 
 /// A gap `[from, to)`, and the time at which the first number behind it was seen.
@@ -20,21 +20,21 @@ pub(crate) struct Seen {
     forgotten: u64,
 }
 
-/// The parts of a range by their state before it was added.
+/// The parts of a range by their state before the range was added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Added {
-    /// Behind all others.
+    /// Count of numbers beyond the highest one.
     pub new: u64,
-    /// In gaps, or before the first number.
+    /// Count of numbers in gaps or below the first number.
     pub filled: u64,
-    /// Of `filled`, those in gaps that are older than the given time.
+    /// The part of `filled` in gaps that are older than the given time.
     pub filled_late: u64,
-    /// Seen before.
+    /// Count of numbers that were in the set before.
     pub repeated: u64,
 }
 
 impl Seen {
-    /// An empty set; numbers from `start` on are expected.
+    /// An empty set; the first number is expected to be `start`.
     pub fn new(start: u64) -> Self {
         Self { start, end: start, gaps: Vec::new(), forgotten: 0 }
     }
@@ -49,23 +49,23 @@ impl Seen {
         self.start
     }
 
-    /// Count of numbers between the lowest and the highest that were never seen.
+    /// Count of numbers between the lowest and the highest that are not in the set.
     pub fn missing(&self) -> u64 {
         self.forgotten + self.gaps.iter().map(|gap| gap.to - gap.from).sum::<u64>()
     }
 
-    /// Count of numbers below one that were never seen, although others behind them were.
+    /// Count of numbers below `to` that are not in the set, although higher ones are.
     pub fn missing_below(&self, to: u64) -> u64 {
         let below = self.gaps.iter().take_while(|gap| gap.from < to).map(|gap| gap.to.min(to) - gap.from);
         self.forgotten + below.sum::<u64>()
     }
 
-    /// Count of numbers seen.
+    /// Count of numbers in the set.
     pub fn count(&self) -> u64 {
         (self.end - self.start) - self.missing()
     }
 
-    /// Adds `[from, to)` at a time. Gaps older than `late_ns` count as filled late.
+    /// Adds `[from, to)` at the time `now_ns`. Numbers in gaps older than `late_ns` count as filled late.
     pub fn add(&mut self, (from, to): (u64, u64), now_ns: u64, late_ns: u64) -> Added {
         let mut added = Added::default();
         if from >= to {
@@ -93,7 +93,7 @@ impl Seen {
         added
     }
 
-    /// Numbers before `to` will not be seen any more.
+    /// Ends the expectation of numbers below `to`.
     pub fn skip_to(&mut self, to: u64) {
         if to > self.end {
             self.forgotten += to - self.end;
@@ -101,7 +101,8 @@ impl Seen {
         }
     }
 
-    /// Removes `[from, to)` from the gaps; returns the removed count, and that of gaps before a time.
+    /// Removes `[from, to)` from the gaps; returns the count of removed numbers, and how many of them were in gaps
+    /// that opened before `before_ns`.
     fn fill(&mut self, from: u64, to: u64, before_ns: u64) -> (u64, u64) {
         let first = self.gaps.partition_point(|gap| gap.to <= from);
         let (mut at, mut filled, mut late) = (first, 0, 0);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn age_of_a_gap_is_that_of_its_discovery() {
+    fn gap_age_counts_from_its_discovery() {
         let mut seen = Seen::new(0);
         seen.add((10, 20), 1_000, 0);
         assert_eq!(seen.add((0, 5), 1_400, 500).filled_late, 0);

@@ -6,17 +6,18 @@ use serde::Serialize;
 /// All connections of one or several captures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The files, in the order in which they were named.
+    /// The files, in the order of the arguments.
     pub files: Vec<FileReport>,
     /// Time of the first packet, seconds since the Unix epoch, or since the beginning of a simulation.
     pub begins_s: f64,
-    /// From the first to the last packet, seconds.
+    /// Time from the first to the last packet, seconds.
     pub duration_s: f64,
-    /// Packets of TCP and SCTP that were read.
+    /// Number of TCP and SCTP packets read.
     pub packets: u64,
-    /// Packets that were not read, by the reason; the most frequent first.
+    /// Packets that were skipped, by the reason; the most frequent reason first.
     pub skipped: Vec<Skipped>,
-    /// Connections that the bound of memory or of the report left out: those with the fewest bytes.
+    /// Number of connections left out because of the bounds on memory or on the report's size: those with the fewest
+    /// bytes.
     pub left_out: u64,
     /// Payload of these connections, bytes.
     pub left_out_bytes: u64,
@@ -27,22 +28,22 @@ pub struct Report {
 /// A file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FileReport {
-    /// Its name as it was given.
+    /// Name as given by the caller.
     pub name: String,
-    /// Records that were read.
+    /// Number of records read.
     pub records: u64,
-    /// Names of its interfaces, as far as it has them.
+    /// Names of the file's interfaces, as far as they have names.
     pub interfaces: Vec<String>,
-    /// Why its rest is unreadable: the end of a sentence that begins with its name.
+    /// The reason why the rest of the file is unreadable: the end of a sentence that begins with the file's name.
     pub broken: Option<String>,
 }
 
-/// Packets that were not read.
+/// Packets that were skipped for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// Noun phrase for the packets.
+    /// The reason, as a noun phrase for the packets.
     pub reason: String,
-    /// Their number.
+    /// Number of packets.
     pub packets: u64,
 }
 
@@ -51,21 +52,22 @@ pub struct Skipped {
 pub struct ConnectionReport {
     /// `mptcp`, `tcp` or `sctp`.
     pub protocol: &'static str,
-    /// Client and server with their ports. Without a handshake, the end with the lower port counts as the server.
+    /// Client and server with their ports. Without a captured handshake, the end with the lower port counts as the
+    /// server.
     pub ends: [String; 2],
-    /// Whether the handshake shows which end is the client.
+    /// True if the handshake shows which end is the client.
     pub has_handshake: bool,
     /// Version of Multipath TCP.
     pub version: Option<u8>,
     /// Tokens of Multipath TCP, or verification tags of SCTP, of client and server.
     pub tokens: [Option<String>; 2],
-    /// Values that the capture does not show, since it lacks packets.
+    /// Values that the capture does not show because packets are missing.
     pub unknown: Vec<String>,
     /// Advertised addresses of client and server on which no subflow was seen.
     pub unused_addresses: Vec<String>,
-    /// Oddities in their order.
+    /// Oddities, oldest first.
     pub oddities: Vec<Oddity>,
-    /// Oddities beyond those in the list.
+    /// Number of oddities beyond those in the list.
     pub oddities_left_out: u64,
     /// Data from client to server, and back.
     pub directions: [DirectionReport; 2],
@@ -76,13 +78,13 @@ pub struct ConnectionReport {
 /// One direction of a connection's data, over all subflows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DirectionReport {
-    /// Data that was seen, each byte once.
+    /// Number of different data bytes in the capture.
     pub bytes: u64,
     /// Data that was acknowledged since the first packet; `None` if no acknowledgement was seen.
     pub acknowledged_bytes: Option<u64>,
-    /// Data that was acknowledged, but never seen: the capture lacks it. For SCTP the number of chunks.
+    /// Data that was acknowledged but that the capture does not contain, in bytes; for SCTP the number of chunks.
     pub unseen: u64,
-    /// Data that was sent before on another subflow.
+    /// Data that another subflow had carried before.
     pub reinjected_bytes: u64,
     /// `bytes` over the time from the first to the last data, bit/s.
     pub goodput_bps: Option<f64>,
@@ -98,7 +100,7 @@ pub struct DirectionReport {
     pub flight_mean_bytes: Option<f64>,
     /// Largest window that the receiver offered, bytes.
     pub window_bytes: Option<u64>,
-    /// Whether the end of the data was seen.
+    /// True if the capture contains the end of the data.
     pub has_end: bool,
     /// Time by cause from the first data to the last packet.
     pub waits: WaitsReport,
@@ -106,7 +108,7 @@ pub struct DirectionReport {
     pub first_number: Option<u64>,
     /// Pieces of data in the order of their packets, for figures.
     pub pieces: Vec<Piece>,
-    /// How many packets each piece stands for.
+    /// Maximum number of packets that one piece represents.
     pub packets_per_piece: u32,
 }
 
@@ -115,28 +117,29 @@ pub struct DirectionReport {
 pub struct Piece {
     /// Time since the beginning of the capture, seconds.
     pub at_s: f64,
-    /// Number of the subflow or path.
+    /// Number of the subflow or path that carried the piece.
     pub subflow: usize,
     /// First number, relative to `first_number`.
     pub from: u64,
     /// Length in bytes.
     pub len: u32,
-    /// Whether it was sent before.
+    /// True if the data had been sent before.
     pub is_repeated: bool,
 }
 
 /// Time by cause, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct WaitsReport {
-    /// Nothing in flight, and nothing sent: the application or the scheduler had nothing.
+    /// No data in flight and none sent: the application or the scheduler provided none.
     pub idle_s: f64,
-    /// The receive window had no room; `None` if its scale is unknown.
+    /// The receive window was full; `None` if its scale is unknown.
     pub window_s: Option<f64>,
-    /// Data in flight, and the window had room: congestion window, pacing, send buffer or the path.
+    /// Data in flight, and the receive window had free space: the congestion window, pacing, the send buffer or the
+    /// path limited the sender.
     pub sending_s: f64,
-    /// Lost data was being repaired.
+    /// The sender was repairing losses.
     pub recovery_s: f64,
-    /// Silence before a retransmission by timeout.
+    /// Time without packets before a retransmission by timeout.
     pub timeout_s: f64,
 }
 
@@ -145,17 +148,17 @@ pub struct WaitsReport {
 pub struct SubflowReport {
     /// Client and server with their ports; addresses alone for SCTP.
     pub ends: [String; 2],
-    /// How it was found to belong to its connection: `handshake`, `token` or `numbers`.
+    /// The means by which the subflow was assigned to its connection: `handshake`, `token` or `numbers`.
     pub joined: &'static str,
-    /// Whether a side asked to use it as a backup.
+    /// True if a side requested that the subflow be a backup.
     pub is_backup: bool,
-    /// Whether packets of both sides were seen.
+    /// True if the capture contains packets of both sides.
     pub is_open: bool,
-    /// Whether it goes on as plain TCP.
+    /// True if the subflow continues as plain TCP.
     pub has_fallen_back: bool,
-    /// Whether it was reset.
+    /// True if the subflow was reset.
     pub is_reset: bool,
-    /// Packets that one interface showed twice; they count once.
+    /// Number of packets that one interface showed twice; each counts once.
     pub copies: u64,
     /// Data from client to server, and back.
     pub directions: [SubflowDirection; 2],
@@ -170,17 +173,17 @@ pub struct SubflowDirection {
     pub data_packets: u64,
     /// Payload, retransmissions included.
     pub bytes: u64,
-    /// Payload, each byte once.
+    /// Payload without retransmissions.
     pub new_bytes: u64,
     /// Payload that this interface had shown before.
     pub retransmitted_bytes: u64,
-    /// Packets with such payload.
+    /// Number of packets with retransmitted payload.
     pub retransmitted_packets: u64,
-    /// Payload that fills a gap after a round trip: its first copy was lost before the interface.
+    /// Payload that fills a gap after a round-trip time: the first copy was lost before the interface.
     pub lost_before_bytes: u64,
-    /// Payload that fills a gap earlier: packets in another order.
+    /// Payload that fills a gap earlier: the packets were reordered.
     pub reordered_bytes: u64,
-    /// Payload that was acknowledged, but never seen: the capture lacks it.
+    /// Payload that was acknowledged but that the capture does not contain.
     pub unseen_bytes: u64,
     /// Payload that is new to the connection.
     pub stream_new_bytes: u64,
@@ -190,17 +193,17 @@ pub struct SubflowDirection {
     pub unmapped_bytes: u64,
     /// Acknowledged payload.
     pub acknowledged_bytes: Option<u64>,
-    /// Payload at the interface nearest to the receiver, if that is another one.
+    /// Payload at the interface nearest to the receiver, if it differs from the one nearest to the sender.
     pub arrived_bytes: Option<u64>,
-    /// The same, each byte once.
+    /// Payload without retransmissions at that interface.
     pub arrived_new_bytes: Option<u64>,
-    /// Packets there.
+    /// Packets at that interface.
     pub arrived_packets: Option<u64>,
-    /// Retransmissions after a silence of at least 0.19 s and a round trip and a half.
+    /// Retransmissions after a time without packets of at least 0.19 s and one and a half round-trip times.
     pub timeouts: u64,
     /// Packets with the ECN mark CE.
     pub marked: u64,
-    /// Largest segment that the other side accepts.
+    /// Maximum segment size that the other side has announced.
     pub mss: Option<u16>,
     /// Largest payload of a packet; segmentation offload makes it larger than a segment.
     pub longest: u32,
@@ -222,9 +225,10 @@ pub struct SubflowDirection {
     pub rtt_mean_s: Option<f64>,
     /// Largest round-trip time.
     pub rtt_max_s: Option<f64>,
-    /// Number of its samples.
+    /// Number of round-trip samples.
     pub rtt_samples: u64,
-    /// The place of the interface: `sender`, `middle` or `receiver`; `None` if no round trip to the sender was seen.
+    /// The place of the interface: `sender`, `middle` or `receiver`; `None` if there is no round-trip sample to the
+    /// sender.
     pub position: Option<&'static str>,
     /// Time by cause from the first data to the last packet.
     pub waits: WaitsReport,

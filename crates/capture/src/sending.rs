@@ -7,13 +7,14 @@ use crate::waits::RoundTrips;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Segment};
 
-/// Sequence numbers are unwrapped from here on, so that earlier ones stay above zero.
-const BASE: u64 = 1 << 32;
-/// Silence before a retransmission from which it counts as one by timeout (RFC 6298 §2.4 has 1 s, Linux 0.2 s).
-const TIMEOUT_NS: u64 = 190_000_000;
-/// Age of a gap from which data that fills it was retransmitted, while no round-trip time is known.
-const LATE_NS: u64 = 5_000_000;
-/// Largest shift of a receive window (RFC 7323 §2.3).
+/// Number at which the unwrapping of sequence numbers begins, so that earlier numbers stay above zero.
+const UNWRAP_BASE: u64 = 1 << 32;
+/// Minimum time without a packet after which a retransmission counts as one by timeout (RFC 6298 §2.4 has 1 s, Linux
+/// 0.2 s).
+const MIN_TIMEOUT_NS: u64 = 190_000_000;
+/// Minimum age of a gap for the data that fills it to count as a retransmission, while no round-trip time is known.
+const MIN_LATE_NS: u64 = 5_000_000;
+/// Maximum shift of a receive window (RFC 7323 §2.3).
 const MAX_SHIFT: u8 = 14;
 
 /// The factor of a host's receive windows.
@@ -22,11 +23,11 @@ pub(crate) enum Scale {
     /// The handshake was not captured.
     #[default]
     Unknown,
-    /// From the SYN; 0 if that had no such option.
+    /// Shift from the SYN; 0 if the SYN has no window scale option.
     Shift(u8),
 }
 
-/// A segment's data as its direction sees it.
+/// The data of a segment, and its state in this direction before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     /// Unwrapped sequence numbers of the payload.
@@ -38,11 +39,11 @@ pub(crate) struct Sent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack {
     pub number: Serial,
-    /// Receive window as on the wire.
+    /// Receive window field of the segment.
     pub window: u16,
     pub scale: Scale,
     pub is_syn: bool,
-    /// Timestamp of its sender.
+    /// Timestamp of the acknowledgement's sender.
     pub stamp: Option<u32>,
     pub has_sack: bool,
 }
@@ -55,9 +56,9 @@ pub(crate) struct Sending {
     pub payload: u64,
     pub retransmitted: u64,
     pub retransmitted_packets: u64,
-    /// Data that fills a gap soon.
+    /// Data that fills a gap before it has the age of a retransmission: the packets were reordered.
     pub reordered: u64,
-    /// Data that fills a gap after a round trip: retransmitted, its first copy was lost before the capture.
+    /// Data that fills a gap after a round-trip time: a retransmission of data that was lost before the interface.
     pub repaired: u64,
     pub timeouts: u64,
     pub syns: u32,
@@ -68,11 +69,11 @@ pub(crate) struct Sending {
     pub scale: Scale,
     pub mss: Option<u16>,
     pub has_sack: bool,
-    /// Its pieces are those of plain TCP only.
+    /// The data of the direction. Its list of pieces is used for plain TCP only.
     pub data: Data,
-    /// From this interface to the receiver and back.
+    /// Round-trip times from this interface to the receiver.
     pub far: RoundTrips,
-    /// From this interface to the sender and back.
+    /// Round-trip times from this interface to the sender.
     pub near: RoundTrips,
     fin: Option<u64>,
     pending: Option<(u64, u64)>,
@@ -82,7 +83,7 @@ pub(crate) struct Sending {
 }
 
 impl Sending {
-    /// Records a piece of data for figures.
+    /// Adds a piece of data for figures.
     pub fn record(&mut self, now_ns: u64, sent: &Sent, budget: &mut usize) {
         let len = (sent.range.1 - sent.range.0) as u32;
         let point = Point { at_ns: now_ns, subflow: 0, from: sent.range.0, len };
@@ -92,10 +93,10 @@ impl Sending {
     /// The unwrapped number of a sequence number of this direction.
     pub fn unwrap(&self, number: Serial) -> u64 {
         let near = self.data.reference();
-        number.unwrap_near(near.unwrap_or(BASE | u64::from(number.0))).max(1)
+        number.unwrap_near(near.unwrap_or(UNWRAP_BASE | u64::from(number.0))).max(1)
     }
 
-    /// A segment of this direction.
+    /// Processes a segment of this direction.
     pub fn on_segment(&mut self, now_ns: u64, segment: &Segment) -> Sent {
         let gap_ns = now_ns.saturating_sub(self.last_ns);
         self.packets += 1;
@@ -138,13 +139,13 @@ impl Sending {
         self.pending = (self.syns == 1).then_some((from, now_ns));
     }
 
-    /// Whether a segment is a keep-alive or window probe: at most one byte that is acknowledged already.
+    /// True if a segment is a keep-alive or a window probe: at most one byte, which has been acknowledged already.
     fn is_probe(&self, from: u64, to: u64) -> bool {
         to - from <= 1 && self.data.acked.is_some_and(|acked| to <= acked)
     }
 
     fn on_data(&mut self, (now_ns, gap_ns): (u64, u64), (from, to): (u64, u64)) -> Sent {
-        let late_ns = self.round_trip_ns().map_or(LATE_NS, |trip| (trip / 5 * 4).max(1_000_000));
+        let late_ns = self.round_trip_ns().map_or(MIN_LATE_NS, |trip| (trip / 5 * 4).max(1_000_000));
         let seen = self.data.seen.get_or_insert_with(|| Seen::new(from));
         let added = seen.add((from, to), now_ns, late_ns);
         let (start, end) = (seen.start(), seen.end());
@@ -172,13 +173,14 @@ impl Sending {
         Sent { range: (from, to), added }
     }
 
-    /// Whether a repair of the first open data after a silence is one by timeout.
+    /// True if a retransmission of the first unacknowledged data, after a time without packets, is one by timeout.
     fn is_timeout(&self, from: u64, gap_ns: u64) -> bool {
-        let patience = self.round_trip_ns().map_or(TIMEOUT_NS, |trip| TIMEOUT_NS.max(trip + trip / 2));
-        self.data.acked.is_some_and(|acked| from <= acked) && gap_ns >= patience
+        let min_silence_ns =
+            self.round_trip_ns().map_or(MIN_TIMEOUT_NS, |trip| MIN_TIMEOUT_NS.max(trip + trip / 2));
+        self.data.acked.is_some_and(|acked| from <= acked) && gap_ns >= min_silence_ns
     }
 
-    /// An acknowledgement of this direction's data, which the sender gets `delay_ns` later.
+    /// Processes an acknowledgement of this direction's data, which reaches the sender `delay_ns` later.
     pub fn on_ack(&mut self, now_ns: u64, ack: &Ack, delay_ns: u64) {
         let number = self.unwrap(ack.number);
         let number = if self.fin.is_some_and(|fin| number == fin + 1) { number - 1 } else { number };
@@ -189,7 +191,7 @@ impl Sending {
             self.far.add(now_ns.saturating_sub(at_ns));
             self.pending = None;
         }
-        // The acknowledgement of data behind a gap waits for the repair, so it is no sample.
+        // The acknowledgement of data behind a gap is delayed until the repair, so it gives no round-trip sample.
         if ack.has_sack {
             self.pending = None;
         }
@@ -217,7 +219,7 @@ impl Sending {
     }
 }
 
-/// Counts of one direction at another interface.
+/// Counts of one direction at the interface nearest to the receiver.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Arrived {
     pub packets: u64,
@@ -227,12 +229,12 @@ pub(crate) struct Arrived {
 }
 
 impl Arrived {
-    /// Bytes of the stream that were seen, each once.
+    /// Number of different bytes of the stream at this interface.
     pub fn distinct(&self) -> u64 {
         self.seen.as_ref().map_or(0, Seen::count)
     }
 
-    /// A segment at this interface; its sequence numbers are those of the sender's interface.
+    /// Processes a segment at this interface; its sequence numbers are unwrapped as at the sender's interface.
     pub fn on_segment(&mut self, now_ns: u64, (from, to): (u64, u64)) {
         self.packets += 1;
         if to > from {

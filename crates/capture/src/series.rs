@@ -1,12 +1,12 @@
 //! Values over time with bounded memory.
 
-/// Intervals that are kept; beyond them each becomes twice as long.
+/// Maximum number of intervals; when they are full, the length of all intervals doubles.
 const MAX_BUCKETS: usize = 512;
 const FIRST_WIDTH_NS: u64 = 20_000_000;
-/// Shortest time over which a rate counts as one.
-const RATE_NS: u64 = 200_000_000;
+/// Shortest span over which a rate is computed.
+const MIN_RATE_SPAN_NS: u64 = 200_000_000;
 
-/// Bytes by interval from the first one on.
+/// Bytes by interval of time, from the first interval on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Series {
     start_ns: u64,
@@ -15,7 +15,7 @@ pub(crate) struct Series {
 }
 
 impl Series {
-    /// Adds bytes; times before the first one count as the first.
+    /// Adds bytes; times before the first interval count as the first.
     pub fn add(&mut self, now_ns: u64, bytes: u64) {
         if self.width_ns == 0 {
             (self.start_ns, self.width_ns) = (now_ns, FIRST_WIDTH_NS);
@@ -32,9 +32,9 @@ impl Series {
         self.bytes[at] += bytes;
     }
 
-    /// The largest rate over at least 0.2 s, bit/s; `None` if all of it is shorter.
+    /// The largest rate over at least 0.2 s, bit/s; `None` if the whole series is shorter.
     pub fn largest_bps(&self) -> Option<f64> {
-        let each = RATE_NS.checked_div(self.width_ns)?.max(1) as usize;
+        let each = MIN_RATE_SPAN_NS.checked_div(self.width_ns)?.max(1) as usize;
         let whole = self.bytes.len().checked_sub(1)?;
         let largest = self.bytes[..whole].windows(each).map(|part| part.iter().sum::<u64>()).max()?;
         Some(largest as f64 * 8e9 / (each as f64 * self.width_ns as f64))
@@ -50,14 +50,14 @@ pub(crate) struct Point {
     pub len: u32,
 }
 
-/// Pieces of data that are kept; beyond them every second one is dropped.
+/// Maximum number of pieces of data; at this number, every second one is removed.
 const MAX_POINTS: usize = 8_192;
 
 /// Pieces of data over time, thinned out evenly.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Points {
     list: Vec<Point>,
-    /// Every 2ⁿth piece is kept.
+    /// The list keeps one of 2^`stride` pieces.
     stride: u32,
     skipped: u32,
 }
@@ -91,12 +91,12 @@ impl Points {
         &self.list
     }
 
-    /// How many pieces stand for one.
+    /// Number of pieces that one kept piece represents.
     pub fn step(&self) -> u32 {
         1 << self.stride
     }
 
-    /// Forgets all, and returns their number.
+    /// Removes all pieces, and returns their number.
     pub fn clear(&mut self) -> usize {
         core::mem::take(&mut self.list).len()
     }
@@ -116,12 +116,12 @@ impl Pieces {
         list.add(point, budget);
     }
 
-    /// How many pieces stand for one, at most.
+    /// Maximum number of pieces that one kept piece represents.
     pub fn step(&self) -> u32 {
         self.sent.step().max(self.repeated.step())
     }
 
-    /// Forgets all, and returns their number.
+    /// Removes all pieces, and returns their number.
     pub fn clear(&mut self) -> usize {
         self.sent.clear() + self.repeated.clear()
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn times_far_apart_end() {
+    fn distant_times_do_not_loop_endlessly() {
         let mut series = Series::default();
         series.add(5, 1);
         series.add(u64::MAX, 1);

@@ -1,13 +1,14 @@
-//! One direction of the data of a Multipath TCP connection, over all its subflows.
+//! One direction of the data of a Multipath TCP connection, over all subflows.
 
-use crate::data::{Data, NEAR};
+use crate::data::{Data, MAX_DISTANCE};
 use crate::ranges::{Added, Seen};
 use anabranch_wire::tcp::mptcp::{DataNumber, Key};
 
-/// Distance up to which two numbers of 32 bits belong to the same data. They are near each other by chance with a probability of 1.6 %.
-const NEAR_SHORT: u32 = 1 << 26;
-/// Numbers of which only the low 32 bits are known are unwrapped from here on.
-const BASE: u64 = 1 << 32;
+/// Maximum distance of two 32-bit numbers that belong to the same data. Unrelated numbers are that near to each other
+/// with a probability of 3.1 %.
+const MAX_SHORT_DISTANCE: u32 = 1 << 26;
+/// Number at which the unwrapping begins for numbers of which only the low 32 bits are known.
+const UNWRAP_BASE: u64 = 1 << 32;
 
 /// State and counts of one direction.
 #[derive(Clone, Debug, Default)]
@@ -15,12 +16,12 @@ pub(crate) struct Stream {
     pub key: Option<Key>,
     pub reinjected: u64,
     pub data: Data,
-    /// Whether all 64 bits of the numbers are known.
+    /// True if all 64 bits of the numbers are known.
     is_exact: bool,
 }
 
 impl Stream {
-    /// The first number of the data: that of the key, or the lowest one seen.
+    /// The first number of the data: the one derived from the key, or the lowest one in the capture.
     pub fn start(&self) -> Option<u64> {
         match self.key {
             Some(key) => Some(key.idsn.wrapping_add(1)),
@@ -28,37 +29,37 @@ impl Stream {
         }
     }
 
-    /// True if nothing is known of its numbers.
+    /// True if no number of this direction is known.
     pub fn is_blank(&self) -> bool {
         self.data.seen.is_none() && self.data.acked.is_none()
     }
 
-    /// A number that others of this direction are near to.
+    /// A number near to which the next numbers of this direction are expected.
     fn reference(&self) -> Option<u64> {
         self.data.reference().or_else(|| self.key.map(|key| key.idsn.wrapping_add(1)))
     }
 
-    /// Whether a number belongs to this direction with all probability.
+    /// True if a number very probably belongs to this direction.
     pub fn is_near(&self, number: DataNumber) -> bool {
         let Some(reference) = self.reference() else { return false };
         match number {
             DataNumber::Long(number) if self.is_exact || self.key.is_some() => {
-                reference.abs_diff(number) < NEAR
+                reference.abs_diff(number) < MAX_DISTANCE
             }
             DataNumber::Long(number) => is_near_short(reference as u32, number as u32),
             DataNumber::Short(number) => is_near_short(reference as u32, number),
         }
     }
 
-    /// Whether a number has all 64 bits, and those of this direction are known.
+    /// True if a number has 64 bits and all 64 bits of this direction's numbers are known.
     pub fn is_exact(&self, number: DataNumber) -> bool {
         matches!(number, DataNumber::Long(_)) && (self.is_exact || self.key.is_some())
     }
 
-    /// The 64-bit number of one on the wire.
+    /// The 64-bit number that corresponds to a number on the wire.
     pub fn unwrap(&mut self, number: DataNumber) -> u64 {
         match (number, self.reference()) {
-            // Numbers of a short beginning keep their upper bits.
+            // If the first numbers had 32 bits, later ones keep the upper bits that were assumed for them.
             (DataNumber::Long(long), Some(reference)) if !self.is_exact && self.key.is_none() => {
                 DataNumber::Short(long as u32).unwrap_near(reference)
             }
@@ -67,17 +68,18 @@ impl Stream {
                 long
             }
             (short, Some(reference)) => short.unwrap_near(reference),
-            (DataNumber::Short(short), None) => BASE | u64::from(short),
+            (DataNumber::Short(short), None) => UNWRAP_BASE | u64::from(short),
         }
     }
 
-    /// Data sent on a subflow for the first time there.
+    /// Processes data that a subflow sends for the first time.
     pub fn on_data(&mut self, now_ns: u64, (from, to): (u64, u64)) -> Added {
         let Some(to) = (to > from).then_some(to) else { return Added::default() };
         let data = &mut self.data;
         let seen = data.seen.get_or_insert_with(|| Seen::new(from));
-        // Numbers far from all others are damage or forgery, and would make everything between them a gap.
-        if from.abs_diff(seen.end()) > 4 * NEAR {
+        // A number far from all others shows a damaged or forged packet. If it counted, everything in between would
+        // be a gap.
+        if from.abs_diff(seen.end()) > 4 * MAX_DISTANCE {
             return Added::default();
         }
         let added = seen.add((from, to), now_ns, 0);
@@ -88,8 +90,8 @@ impl Stream {
         added
     }
 
-    /// An acknowledgement of this direction's data, which the sender gets `delay_ns` later. `window` is that of the
-    /// segment, if its scale is known.
+    /// Processes an acknowledgement of this direction's data, which reaches the sender `delay_ns` later. `window` is
+    /// the receive window of the segment, if its scale is known.
     pub fn on_ack(&mut self, now_ns: u64, (number, window): (DataNumber, Option<u64>), delay_ns: u64) {
         let number = self.unwrap(number);
         let may_skip = !self.data.has_fin;
@@ -99,7 +101,7 @@ impl Stream {
 }
 
 fn is_near_short(one: u32, other: u32) -> bool {
-    one.wrapping_sub(other).min(other.wrapping_sub(one)) < NEAR_SHORT
+    one.wrapping_sub(other).min(other.wrapping_sub(one)) < MAX_SHORT_DISTANCE
 }
 
 #[cfg(test)]
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn number_far_away_changes_nothing() {
+    fn distant_number_changes_nothing() {
         let mut stream = Stream::default();
         stream.on_data(0, (100, 200));
         assert_eq!(stream.on_data(1, (1 << 60, (1 << 60) + 9)), Added::default());

@@ -1,25 +1,26 @@
-//! A TCP connection or subflow: two ends, and the directions between them.
+//! A TCP connection or a subflow: two ends, and the directions between them.
 
-use crate::homes::{Homes, Roles};
 use crate::mapping::Mappings;
+use crate::nearest::{NearestInterfaces, Roles};
 use crate::sending::{Ack, Arrived, Scale, Sending, Sent};
 use anabranch_wire::tcp::mptcp::Control;
 use anabranch_wire::tcp::{Flags, Segment};
 use core::net::SocketAddr;
 
-/// Interfaces at which arrivals of a direction are counted until the one nearest to the receiver is known.
+/// Maximum number of interfaces at which the arrivals of a direction are counted, until the interface nearest to the
+/// receiver is known.
 const MAX_ARRIVALS: usize = 3;
-/// Copies of recent packets that are recognised by the identification of their IP header.
-const RECENT: usize = 16;
+/// Number of recent packets by which a copy is recognised, from the identification in its IP header.
+const RECENT_PACKETS: usize = 16;
 
-/// How a subflow was found to belong to its connection.
+/// The means by which a subflow was assigned to its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Membership {
     /// `MP_CAPABLE`: the first subflow.
     Capable,
     /// The token in `MP_JOIN`.
     Token,
-    /// Data sequence numbers near those of the connection: no handshake was captured.
+    /// Data sequence numbers near those of the connection, because no handshake was captured.
     Numbers,
 }
 
@@ -32,25 +33,25 @@ pub(crate) struct Subflow {
     pub mappings: [Mappings; 2],
     /// The side that sent the SYN.
     pub initiator: Option<usize>,
-    /// Connection, and how this subflow was found to belong to it.
+    /// The connection, and the means by which this subflow was assigned to it.
     pub member: Option<(u32, Membership)>,
-    /// Whether side 0 is side 1 of the connection.
+    /// True if side 0 is side 1 of the connection.
     pub is_flipped: bool,
     pub handshake: Handshake,
     pub per_stream: [StreamCounts; 2],
-    /// Packets that an interface shows twice.
+    /// Number of packets that an interface shows twice.
     pub copies: u64,
-    pub homes: Homes,
-    recent: [[(u16, u32); RECENT]; 2],
+    pub nearest: NearestInterfaces,
+    recent: [[(u16, u32); RECENT_PACKETS]; 2],
     at: [usize; 2],
 }
 
 /// Options of the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Handshake {
-    /// Whether the first SYN had `MP_CAPABLE` or `MP_JOIN`.
+    /// True if the first SYN had `MP_CAPABLE` or `MP_JOIN`.
     pub syn_has_option: Option<bool>,
-    /// The same for the SYN/ACK.
+    /// True if the SYN/ACK had `MP_CAPABLE` or `MP_JOIN`.
     pub answer_has_option: Option<bool>,
     pub is_join: bool,
     pub is_backup: bool,
@@ -58,14 +59,14 @@ pub(crate) struct Handshake {
     pub is_reset: bool,
 }
 
-/// Bytes of one direction of a subflow by their meaning for the connection.
+/// Bytes of one direction of a subflow, by their state in the connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StreamCounts {
-    /// First sent on this subflow.
+    /// Data that this subflow sent first.
     pub new: u64,
-    /// Sent before on another subflow, or on this one under other sequence numbers.
+    /// Data that another subflow, or this one under other sequence numbers, had sent before.
     pub reinjected: u64,
-    /// Without a mapping.
+    /// Data without a mapping.
     pub unmapped: u64,
 }
 
@@ -83,24 +84,25 @@ impl Subflow {
             handshake: Handshake::default(),
             per_stream: Default::default(),
             copies: 0,
-            homes: Homes::default(),
+            nearest: NearestInterfaces::default(),
             recent: Default::default(),
             at: [0; 2],
         }
     }
 
-    /// The side of the connection that a side of this subflow is.
+    /// The side of the connection that corresponds to a side of this subflow.
     pub fn of_connection(&self, side: usize) -> usize {
         side ^ usize::from(self.is_flipped)
     }
 
-    /// Arrivals of a direction at the interface nearest to its receiver, if that is not the sender's too.
+    /// Arrivals of a direction at the interface nearest to its receiver, if it differs from the one nearest to the
+    /// sender.
     pub fn arrived(&self, side: usize) -> Option<&Arrived> {
-        let home = self.homes.other(side)?;
+        let home = self.nearest.other(side)?;
         self.arrivals[side].iter().find(|(tap, _)| *tap == home).map(|(_, arrived)| arrived)
     }
 
-    /// Whether a segment begins another connection between the same ends.
+    /// True if a segment begins another connection between the same ends.
     pub fn is_another(&self, side: usize, segment: &Segment) -> bool {
         let is_first = segment.flags.intersects(Flags::SYN) && !segment.flags.intersects(Flags::ACK);
         let known = self.sending[side].isn;
@@ -108,7 +110,7 @@ impl Subflow {
         is_first && (known.is_some_and(|isn| isn != segment.seq) || (known.is_none() && has_data))
     }
 
-    /// Whether this is the copy of a packet that the same interface showed before.
+    /// True if this is a copy of a packet that the same interface showed before.
     pub fn is_copy(&mut self, (side, tap): (usize, u32), identification: u16, segment: &Segment) -> bool {
         let key = (identification, segment.seq.0 ^ segment.ack.0.rotate_left(16) ^ tap.rotate_left(8));
         if identification == 0 {
@@ -120,11 +122,11 @@ impl Subflow {
         }
         let at = &mut self.at[side];
         self.recent[side][*at] = key;
-        *at = (*at + 1) % RECENT;
+        *at = (*at + 1) % RECENT_PACKETS;
         false
     }
 
-    /// Processes a packet at an interface. `None` unless that is the one nearest to the sender.
+    /// Processes a packet at an interface. Returns `None` if another interface is nearer to the packet's sender.
     pub fn on_segment(
         &mut self,
         now_ns: u64,
@@ -159,12 +161,12 @@ impl Subflow {
 
     /// The smallest round-trip time between a side and the interface nearest to it, nanoseconds.
     pub fn near_ns(&self, side: usize) -> Option<u64> {
-        let other = self.sending[1 - side].far.min_ns().filter(|_| self.homes.is_single());
+        let other = self.sending[1 - side].far.min_ns().filter(|_| self.nearest.is_single());
         [self.sending[side].near.min_ns(), other].into_iter().flatten().min()
     }
 
-    /// The present time from an interface to a side's sender and back. At the sender, larger samples than the smallest are
-    /// times without data to send; elsewhere they are queues.
+    /// The present round-trip time between an interface and a side's sender. At the sender, larger samples than the
+    /// smallest are due to times without data to send; elsewhere they are due to queues.
     pub fn delay_ns(&self, side: usize) -> u64 {
         let Some(near_ns) = self.near_ns(side) else { return 0 };
         let far_ns = self.sending[side].far.min_ns().unwrap_or(u64::MAX);
@@ -172,7 +174,7 @@ impl Subflow {
         if is_at_sender { near_ns } else { self.sending[side].near.smoothed_ns().max(near_ns) }
     }
 
-    /// The factor of a side's windows: none if only one SYN has the option (RFC 7323 §2.2).
+    /// The scale of a side's windows: no scaling if only one SYN has the option (RFC 7323 §2.2).
     pub fn scale_of(&self, side: usize) -> Scale {
         match (self.sending[side].scale, self.sending[1 - side].scale) {
             (Scale::Shift(_), Scale::Shift(0)) => Scale::Shift(0),
@@ -185,7 +187,7 @@ impl Subflow {
             self.sending[side].unwrap(segment.seq.add(u32::from(segment.flags.intersects(Flags::SYN))));
         let to = from + u64::from(segment.payload.len);
         let list = &mut self.arrivals[side];
-        if let Some(home) = self.homes.other(side) {
+        if let Some(home) = self.nearest.other(side) {
             list.retain(|(other, _)| *other == home);
             if tap != home {
                 return;

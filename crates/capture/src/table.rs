@@ -1,7 +1,7 @@
-//! All TCP conversations of a capture, and the Multipath TCP connections that they belong to, with bounded memory.
+//! All TCP conversations of a capture, and the Multipath TCP connections to which they belong, with bounded memory.
 
 use crate::connection::Connection;
-use crate::homes::Roles;
+use crate::nearest::Roles;
 use crate::oddity::{Kind, Noted, Oddities};
 use crate::sending::{Scale, Sent};
 use crate::series::Point;
@@ -12,12 +12,13 @@ use anabranch_wire::tcp::{Flags, Segment};
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
 
-/// Conversations that are kept; beyond them, the half with the fewest bytes is forgotten.
+/// Maximum number of conversations; at this number the half with the fewest bytes is removed.
 pub(crate) const MAX_SUBFLOWS: usize = 16_384;
-/// Connections whose numbers are compared with those of a subflow without a handshake.
+/// Maximum number of connections whose data sequence numbers are compared with those of a subflow without a captured
+/// handshake.
 const MAX_COMPARED: usize = 256;
 
-/// Conversations that were forgotten.
+/// Conversations that were removed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Forgotten {
     pub conversations: u64,
@@ -30,17 +31,17 @@ pub(crate) struct Table {
     pub subflows: BTreeMap<u32, Subflow>,
     pub connections: BTreeMap<u32, Connection>,
     pub forgotten: Forgotten,
-    /// Oddities of conversations without a connection.
+    /// Oddities of conversations that belong to no Multipath TCP connection.
     pub oddities: BTreeMap<u32, Oddities>,
     by_ends: BTreeMap<(SocketAddr, SocketAddr), u32>,
     tokens: BTreeMap<u32, (u32, usize)>,
     next: u32,
-    /// Pieces of data that figures may still keep.
+    /// Number of pieces of data that may still be added for figures.
     budget: usize,
     max: usize,
 }
 
-/// A segment at an interface.
+/// A segment as an interface shows it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sighting<'a> {
     pub at_ns: u64,
@@ -52,7 +53,7 @@ pub(crate) struct Sighting<'a> {
     pub segment: &'a Segment,
 }
 
-/// The place of a segment: conversation, side of it, and part of the interface.
+/// The origin of a segment: its conversation, the side of the conversation, and the roles of the interface.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     id: u32,
@@ -61,7 +62,7 @@ struct Place {
 }
 
 impl Table {
-    /// An empty table of at most `max` conversations, with a number of pieces of data for figures.
+    /// An empty table of at most `max` conversations and at most `budget` pieces of data for figures.
     pub fn new(max: usize, budget: usize) -> Self {
         Self {
             subflows: BTreeMap::new(),
@@ -85,7 +86,7 @@ impl Table {
         if subflow.is_copy((side, seen.tap), seen.identification, segment) {
             return;
         }
-        let roles = subflow.homes.roles(side, seen.tap);
+        let roles = subflow.nearest.roles(side, seen.tap);
         let sent = subflow.on_segment(at_ns, (side, seen.tap, roles), segment);
         subflow.sending[side].marked += u64::from(seen.is_marked && roles.is_near);
         let place = Place { id, side, roles };
@@ -93,7 +94,7 @@ impl Table {
             if let Some(options) = segment.options.mptcp.get() {
                 self.on_controls(at_ns, place, &options.others);
             }
-            self.note_signs(at_ns, place, segment);
+            self.record_fall_back_and_reset(at_ns, place, segment);
         }
         if roles.is_near && segment.payload.len > 0 {
             self.map_first_data(place, segment);
@@ -107,7 +108,7 @@ impl Table {
         }
     }
 
-    /// The conversation of a segment; a new one for a SYN with another initial sequence number.
+    /// The conversation of a segment; a new conversation for a SYN with another initial sequence number.
     fn find(&mut self, seen: &Sighting<'_>) -> u32 {
         let (source, destination) = (seen.source, seen.destination);
         let key = (source.min(destination), source.max(destination));
@@ -130,7 +131,7 @@ impl Table {
         id
     }
 
-    /// Forgets the half of the conversations with the fewest bytes.
+    /// Removes the half of the conversations with the fewest bytes.
     fn forget_half(&mut self) {
         let payload = |subflow: &Subflow| subflow.sending.iter().map(|sending| sending.payload).sum::<u64>();
         let mut all: Vec<(u64, u32)> =
@@ -155,7 +156,7 @@ impl Table {
         }
     }
 
-    /// Removes a subflow from its connection, and the connection with its last one.
+    /// Removes a subflow from its connection, and removes the connection if the subflow was its last one.
     fn leave(&mut self, number: u32, id: u32) {
         let Some(connection) = self.connections.get_mut(&number) else { return };
         connection.subflows.retain(|subflow| *subflow != id);
@@ -171,7 +172,7 @@ impl Table {
         self.connections.remove(&number);
     }
 
-    /// Puts a subflow into a connection. `is_flipped`: its side 0 is the connection's side 1.
+    /// Adds a subflow to a connection. If `is_flipped`, side 0 of the subflow is side 1 of the connection.
     fn join(&mut self, id: u32, (number, membership): (u32, Membership), is_flipped: bool) {
         let Some(subflow) = self.subflows.get_mut(&id) else { return };
         let [first, second] = subflow.ends;
@@ -181,7 +182,7 @@ impl Table {
         connection.subflows.push(id);
     }
 
-    /// A connection without subflows.
+    /// Creates a connection without subflows.
     fn begin(&mut self) -> u32 {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
@@ -213,7 +214,8 @@ impl Table {
     fn on_capable(&mut self, place: Place, capable: &Capable) {
         let Some(subflow) = self.subflows.get(&place.id) else { return };
         if subflow.member.is_none() {
-            // A SYN/ACK has one key, and comes from the other side. So does no later form.
+            // Only the `MP_CAPABLE` of a SYN/ACK has the sender's key alone; it comes from the accepting side. All
+            // other forms come from the connecting side.
             let is_answer = capable.sender_key.is_some() && capable.receiver_key.is_none();
             let is_flipped = (place.side == 1) != is_answer;
             let number = self.begin();
@@ -228,7 +230,7 @@ impl Table {
         }
     }
 
-    /// The mapping of the first data, whose `MP_CAPABLE` has its length only (RFC 8684 §3.1).
+    /// Adds the mapping of the first data: its `MP_CAPABLE` contains only the length (RFC 8684 §3.1).
     fn map_first_data(&mut self, place: Place, segment: &Segment) {
         let data = segment.options.mptcp.others.iter().find_map(|option| match option {
             Control::Capable(capable) => capable.data,
@@ -250,7 +252,7 @@ impl Table {
         if subflow.member.is_some() {
             return;
         }
-        // The token is that of the SYN's receiver.
+        // The token belongs to the receiver of the SYN.
         let (number, receiver) = if let Some(&found) = self.tokens.get(&token) {
             found
         } else {
@@ -265,7 +267,8 @@ impl Table {
         self.join(place.id, (number, Membership::Token), is_flipped);
     }
 
-    /// Finds the connection of a subflow by its data sequence numbers, unless its data is known already.
+    /// Assigns a subflow to the connection with near data sequence numbers, unless it belongs to a connection with
+    /// known numbers.
     fn ensure_connection(&mut self, place: Place, dss: &Dss) {
         let Some(subflow) = self.subflows.get(&place.id) else { return };
         let (ends, member) = (subflow.ends, subflow.member);
@@ -298,7 +301,8 @@ impl Table {
         }
     }
 
-    /// Moves all subflows of a connection that is known by its token only into the connection of its data.
+    /// Moves all subflows of a connection of which only the token is known to the connection that their data belongs
+    /// to.
     fn absorb(&mut self, own: u32, (number, by, is_flipped): (u32, u32, bool)) {
         let Some(old) = self.connections.remove(&own) else { return };
         let was_flipped = self.subflows.get(&by).is_some_and(|subflow| subflow.is_flipped);
@@ -320,7 +324,7 @@ impl Table {
         }
     }
 
-    /// Mapping and acknowledgement of a DSS option.
+    /// Processes the mapping and the acknowledgement of a DSS option.
     fn on_dss(&mut self, at_ns: u64, place: Place, (dss, segment): (&Dss, &Segment)) {
         let Some(subflow) = self.subflows.get_mut(&place.id) else { return };
         let Some((number, _)) = subflow.member else { return };
@@ -354,7 +358,7 @@ impl Table {
         subflow.mappings[place.side].add((from, from + u64::from(mapping.len)), dsn);
     }
 
-    /// Data on a subflow: new to the connection, or not.
+    /// Counts data on a subflow as new to the connection or as sent before.
     fn on_data(&mut self, at_ns: u64, place: Place, sent: &Sent) {
         let Some(subflow) = self.subflows.get_mut(&place.id) else { return };
         let Some((number, _)) = subflow.member else {
@@ -395,8 +399,8 @@ impl Table {
         }
     }
 
-    /// Notes fall-back in the handshake and resets.
-    fn note_signs(&mut self, at_ns: u64, place: Place, segment: &Segment) {
+    /// Records a fall-back during the handshake and resets.
+    fn record_fall_back_and_reset(&mut self, at_ns: u64, place: Place, segment: &Segment) {
         let Some(subflow) = self.subflows.get_mut(&place.id) else { return };
         let (is_syn, is_ack) = (segment.flags.intersects(Flags::SYN), segment.flags.intersects(Flags::ACK));
         let is_reset = segment.flags.intersects(Flags::RST) && !subflow.handshake.is_reset;
@@ -449,7 +453,7 @@ impl Table {
     }
 }
 
-/// Notes that a subflow goes on as TCP, once.
+/// Records, once per subflow, that it continues as TCP.
 fn fall_back(
     has_fallen_back: &mut bool,
     oddities: &mut Oddities,
@@ -460,7 +464,7 @@ fn fall_back(
     }
 }
 
-/// Which end of a conversation without a handshake counts as the server: the one with the lower port.
+/// True if side 0 counts as the server of a conversation without a captured handshake: the end with the lower port.
 fn subflow_is_flipped(ends: [SocketAddr; 2]) -> bool {
     ends[0].port() < ends[1].port()
 }

@@ -1,16 +1,16 @@
-//! A sender's view of its window, from the packets at an interface.
+//! The sender's state of its receive window, derived from the packets at an interface.
 
 use crate::delayed::{Delayed, Due};
 use crate::waits::{State, Waits};
 
-/// Largest free window in which a sender does not send a packet.
-const MAX_ROOM: u32 = 1_460;
+/// Free receive window that always counts as large enough for a packet, bytes.
+const MIN_FREE_WINDOW: u32 = 1_460;
 
-/// Acknowledged and accepted numbers that the sender knows, and its times by cause.
+/// The numbers up to which the sender knows data to be acknowledged and accepted, and its times by cause.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
     pub waits: Waits,
-    /// Largest count of bytes between the acknowledged and the highest number.
+    /// Largest number of bytes between the acknowledged number and the highest sent one.
     pub flight: u64,
     /// Largest window that the receiver offered, bytes.
     pub window: Option<u64>,
@@ -26,7 +26,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Applies the acknowledgements that the sender has at this time.
+    /// Applies the acknowledgements that have reached the sender by this time.
     pub fn advance(&mut self, now_ns: u64) {
         while let Some(due) = self.delayed.pop(now_ns) {
             self.waits.account(due.at_ns.min(now_ns));
@@ -39,7 +39,8 @@ impl View {
         }
     }
 
-    /// Data of `len` bytes; all data is within `[start, end)`. `is_timeout`: it was sent after a timeout.
+    /// Processes data of `len` bytes. All data sent until now, this data included, is within `[start, end)`.
+    /// `is_timeout` is true for a retransmission by timeout.
     pub fn on_data(&mut self, now_ns: u64, (start, end): (u64, u64), (len, is_timeout): (u32, bool)) {
         self.advance(now_ns);
         if is_timeout {
@@ -52,7 +53,7 @@ impl View {
         self.update(now_ns, true);
     }
 
-    /// An acknowledgement that the sender gets `delay_ns` later, and the window in it, if its scale is known.
+    /// Processes an acknowledgement that reaches the sender `delay_ns` later, and its window, if the scale is known.
     pub fn on_ack(&mut self, now_ns: u64, (number, window): (u64, Option<u64>), delay_ns: u64) {
         self.window = self.window.max(window);
         let edge = window.map(|window| number.saturating_add(window));
@@ -61,17 +62,17 @@ impl View {
         self.waits.account(now_ns);
     }
 
-    /// Whether the receive window is known.
+    /// True if the receive window is known.
     pub fn has_window(&self) -> bool {
         self.window.is_some()
     }
 
-    /// Sets the state that the next time counts for.
+    /// Sets the state to which the time until the next event counts.
     fn update(&mut self, now_ns: u64, is_data: bool) {
         let flight = self.end - self.acked.unwrap_or(self.start).clamp(self.start, self.end);
         self.flight = self.flight.max(flight);
         let room = self.edge.map(|edge| edge.saturating_sub(self.end));
-        let is_full = room.is_some_and(|room| room < u64::from(self.longest.clamp(1, MAX_ROOM)));
+        let is_full = room.is_some_and(|room| room < u64::from(self.longest.clamp(1, MIN_FREE_WINDOW)));
         let state = match (is_full, flight) {
             (_, 1..) if self.recover.is_some() => State::Recovery,
             (true, _) => State::Window,
@@ -87,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_window_is_waited_for() {
+    fn full_window_counts_as_window_time() {
         let mut view = View::default();
         view.on_data(0, (0, 1_000), (1_000, false));
         view.on_ack(10, (1_000, Some(2_000)), 0);
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn sender_far_away_knows_acknowledgements_later() {
+    fn distant_sender_gets_acknowledgements_later() {
         let mut view = View::default();
         for number in 0..10 {
             let now_ns = 100 * number;

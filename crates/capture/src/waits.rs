@@ -1,16 +1,17 @@
-//! Time by the cause for which a sender sends nothing more, and round-trip times.
+//! Time by the cause that limits the sender, and round-trip times.
 
-/// Why a sender does not send more at a time, as far as packets show it.
+/// The cause that limits the sender at a moment, as far as packets show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Everything that was sent is acknowledged, and nothing else is sent: the application or the scheduler gives nothing.
+    /// All sent data is acknowledged, and no data is sent: the application or the scheduler provides none.
     #[default]
     Idle,
-    /// The receive window has no room for a packet.
+    /// The receive window is too small for a packet.
     Window,
-    /// Data is in flight, and the window has room: congestion window, pacing, send buffer or the path.
+    /// Data is in flight, and the receive window has free space: the congestion window, pacing, the send buffer or
+    /// the path limits the sender.
     Sending,
-    /// Lost data is being repaired.
+    /// The sender is repairing losses.
     Recovery,
 }
 
@@ -19,14 +20,14 @@ pub(crate) enum State {
 pub(crate) struct Waits {
     state: State,
     since_ns: Option<u64>,
-    /// Idle time that counts once more data follows.
+    /// Idle time since the last data, which counts only if more data follows.
     tail_ns: u64,
     pub idle_ns: u64,
     pub window_ns: u64,
     pub sending_ns: u64,
     pub recovery_ns: u64,
     pub timeout_ns: u64,
-    /// Bytes in flight at present, and times their time.
+    /// Bytes in flight at present; `flight_ns` is the product of bytes and time, summed up.
     flight: u64,
     flight_ns: u128,
 }
@@ -47,7 +48,7 @@ impl Waits {
         *slot += passed;
     }
 
-    /// Adds the time since the last call to timeouts.
+    /// Counts the time since the last call as time before a timeout.
     pub fn account_timeout(&mut self, now_ns: u64) {
         let before = *self;
         self.account(now_ns);
@@ -56,7 +57,8 @@ impl Waits {
         *self = Self { since_ns, flight_ns, timeout_ns: before.timeout_ns + passed, ..before };
     }
 
-    /// Sets the state and the bytes in flight from now on. Data begins the measurement and ends idle time.
+    /// Sets the state and the bytes in flight from now on. The first data begins the measurement, and further data
+    /// ends idle time.
     pub fn set(&mut self, now_ns: u64, (state, flight): (State, u64), is_data: bool) {
         self.flight = flight;
         if is_data {
@@ -66,12 +68,12 @@ impl Waits {
         self.state = state;
     }
 
-    /// Whether any data was seen.
+    /// True if the capture contains data.
     pub fn is_begun(&self) -> bool {
         self.since_ns.is_some()
     }
 
-    /// Mean number of bytes in flight over the time that is not idle; `None` before any such time.
+    /// Mean number of bytes in flight over the time that is not idle; `None` if there is no such time.
     pub fn mean_flight(&self) -> Option<f64> {
         let busy_ns = self.window_ns + self.sending_ns + self.recovery_ns + self.timeout_ns;
         (busy_ns > 0).then(|| self.flight_ns as f64 / busy_ns as f64)
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_runs_back_adds_nothing() {
+    fn backward_time_adds_nothing() {
         let mut waits = Waits::default();
         waits.set(100, (State::Sending, 1), true);
         waits.account(40);

@@ -1,4 +1,4 @@
-//! Whole captures: known connections are found, whatever the format, place and length of the capture.
+//! Tests with whole captures: known connections are found in captures of every format, place and length.
 
 mod traffic;
 
@@ -8,7 +8,7 @@ use anabranch_wire::tcp::mptcp::{self, Capable, Control};
 use anabranch_wire::tcp::{Flags, Options, Segment};
 use anabranch_wire::{Body, Packet};
 use std::path::PathBuf;
-use traffic::{LEN, Timed, association, bytes, data, handshake, pcap, pcapng, segment, two_subflows};
+use traffic::{PIECE_LEN, Timed, association, bytes, data, handshake, pcap, pcapng, segment, two_subflows};
 
 fn report(bytes: Vec<u8>) -> Report {
     read_bytes("test", bytes).unwrap_or_else(|error| panic!("{error}"))
@@ -23,13 +23,13 @@ fn kinds(connection: &ConnectionReport) -> Vec<Kind> {
     connection.oddities.iter().map(|oddity| oddity.kind).collect()
 }
 
-/// Bytes of the client's data by subflow: sent, distinct, retransmitted, reinjected.
+/// Byte counts of the client's data on each subflow: sent, distinct, retransmitted, reinjected.
 fn client_bytes(connection: &ConnectionReport) -> Vec<[u64; 4]> {
     let to_server = connection.subflows.iter().map(|subflow| &subflow.directions[0]);
     to_server.map(|way| [way.bytes, way.new_bytes, way.retransmitted_bytes, way.reinjected_bytes]).collect()
 }
 
-const TWO: [[u64; 4]; 2] = [[11_000, 10_000, 1_000, 0], [11_000, 11_000, 0, 1_000]];
+const CLIENT_BYTES: [[u64; 4]; 2] = [[11_000, 10_000, 1_000, 0], [11_000, 11_000, 0, 1_000]];
 
 #[test]
 fn subflows_are_joined_by_their_token() {
@@ -39,7 +39,7 @@ fn subflows_are_joined_by_their_token() {
     assert_eq!(connection.ends, ["10.0.0.1:40000", "10.0.0.2:80"]);
     assert!(connection.tokens.iter().all(Option::is_some));
     assert_eq!((&connection.unknown, kinds(connection)), (&vec![], vec![]));
-    assert_eq!(client_bytes(connection), TWO);
+    assert_eq!(client_bytes(connection), CLIENT_BYTES);
     let data = &connection.directions[0];
     assert_eq!((data.bytes, data.reinjected_bytes, data.unseen), (20_000, 1_000, 0));
     assert_eq!(data.acknowledged_bytes, Some(20_000));
@@ -62,7 +62,7 @@ fn formats_and_kept_lengths_give_the_same_connection() {
 }
 
 #[test]
-fn files_of_two_interfaces_equal_one() {
+fn two_files_give_the_report_of_one_file() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let files: Vec<PathBuf> = [0, 1]
         .map(|interface| {
@@ -74,7 +74,7 @@ fn files_of_two_interfaces_equal_one() {
         })
         .to_vec();
     let found = read(&files, &mut |_, _| true).unwrap();
-    assert_eq!(client_bytes(only(&found)), TWO);
+    assert_eq!(client_bytes(only(&found)), CLIENT_BYTES);
     assert_eq!(only(&found).directions[0].reinjected_bytes, 1_000);
     assert!(matches!(read(&files, &mut |_, _| false), Err(anabranch_capture::Error::Stopped)));
     assert!(matches!(read(&[], &mut |_, _| true), Err(anabranch_capture::Error::Files(0))));
@@ -87,7 +87,7 @@ fn numbers_join_subflows_without_handshake() {
     let connection = only(&found);
     assert!(!connection.has_handshake);
     assert_eq!(connection.subflows.iter().map(|subflow| subflow.joined).collect::<Vec<_>>(), ["numbers"; 2]);
-    assert_eq!(client_bytes(connection), TWO);
+    assert_eq!(client_bytes(connection), CLIENT_BYTES);
     for value in ["key of the client", "key of the server", "window scale of the server of subflow 2"] {
         assert!(connection.unknown.iter().any(|unknown| unknown == value), "{:?}", connection.unknown);
     }
@@ -96,7 +96,7 @@ fn numbers_join_subflows_without_handshake() {
 
 #[test]
 fn token_joins_connection_found_by_numbers() {
-    // The capture begins after the first handshake and shows the second one.
+    // The capture begins after the first handshake and contains the second one.
     let later: Vec<Timed> = [data(1_150_000_000, 0, (0, 0)).to_vec(), handshake(1_160_000_000, 1)].concat();
     let later = [later, data(1_300_000_000, 1, (0, 1)).to_vec()].concat();
     let found = report(pcapng(&later, 0));
@@ -112,7 +112,7 @@ fn other_interfaces_count_arrivals() {
     for timed in two_subflows().into_iter().filter(|timed| timed.interface == 0) {
         let Body::Tcp(sent) = &timed.packet.body else { panic!("TCP") };
         let is_reply = sent.source_port == 80;
-        let is_lost = sent.seq == Serial(100 + 5 * LEN) && !is_reply;
+        let is_lost = sent.seq == Serial(100 + 5 * PIECE_LEN) && !is_reply;
         let other = Timed {
             at_ns: if is_reply { timed.at_ns - traffic::DELAY_NS } else { timed.at_ns + traffic::DELAY_NS },
             interface: 1,
@@ -147,12 +147,12 @@ fn copies_of_a_packet_count_once() {
         }
     }
     let found = report(capture);
-    assert_eq!(client_bytes(only(&found)), TWO);
+    assert_eq!(client_bytes(only(&found)), CLIENT_BYTES);
     assert_eq!(only(&found).subflows[0].copies + only(&found).subflows[1].copies, 50);
 }
 
 #[test]
-fn unreadable_rest_of_a_file_is_named() {
+fn unreadable_rest_of_a_file_is_reported() {
     let whole = pcapng(&two_subflows(), 0);
     let found = report(whole[..whole.len() - 3].to_vec());
     assert_eq!(
@@ -218,18 +218,18 @@ fn control_options_are_oddities() {
 }
 
 #[test]
-fn removed_options_are_a_fall_back() {
+fn removed_options_are_reported_as_fall_back() {
     let without = |timed: &Timed| {
         let Body::Tcp(mut plain) = timed.packet.body.clone() else { panic!("TCP") };
         plain.options.mptcp = mptcp::Options::default().into();
         Timed { packet: Packet { body: Body::Tcp(plain), ..timed.packet.clone() }, ..timed.clone() }
     };
-    // The SYN/ACK lacks the option.
+    // The SYN/ACK lacks the option of Multipath TCP.
     let mut all = handshake(0, 0);
     all[1] = without(&all[1]);
     let found = report(pcapng(&all, 0));
     assert_eq!((kinds(only(&found)), only(&found).subflows[0].has_fallen_back), (vec![Kind::FallBack], true));
-    // Data lacks it.
+    // The data segments lack the options of Multipath TCP.
     let mut all = handshake(0, 0);
     all.extend(data(1_000_000_000, 0, (0, 0)).iter().map(without));
     let found = report(pcapng(&all, 0));
@@ -238,7 +238,7 @@ fn removed_options_are_a_fall_back() {
         (only(&found).directions[0].bytes, only(&found).subflows[0].directions[0].unmapped_bytes),
         (1_000, 1_000)
     );
-    // The SYN has no answer and is sent again without it.
+    // The SYN gets no answer, and the client retransmits it without the option.
     let syn = handshake(0, 0)[0].clone();
     let again = Timed { at_ns: 3_000_000_000, ..without(&syn) };
     let found = report(pcapng(&[syn, again], 0));
@@ -257,7 +257,7 @@ fn refused_and_unanswered_syns_differ() {
 }
 
 #[test]
-fn new_connection_of_the_same_ports_is_another() {
+fn same_ports_can_carry_a_new_connection() {
     let mut all = [handshake(0, 0), data(100_000_000, 0, (0, 0)).to_vec()].concat();
     let mut again = handshake(5_000_000_000, 0);
     for timed in &mut again {
@@ -280,7 +280,7 @@ fn association_has_paths_and_retransmissions() {
         (6_000, Some(6_000))
     );
     assert_eq!(connection.tokens, [Some("00000047".to_owned()), Some("00000048".to_owned())]);
-    // Without the handshake, the two directions are put together by their paths.
+    // Without the handshake, the two directions are assigned to one association by their paths.
     let found = report(pcapng(&association()[2..], 0));
     assert_eq!(client_bytes(only(&found)), [[4_000, 3_000, 1_000, 1_000], [3_000, 3_000, 0, 0]]);
     assert!(!only(&found).has_handshake);
@@ -298,13 +298,13 @@ fn number_of_conversations_is_bounded() {
         all.push(Timed { at_ns: 3_000_000_000 + u64::from(number), packet, ..syn });
     }
     let found = report(pcapng(&all, 0));
-    assert_eq!(client_bytes(&found.connections[0]), TWO);
+    assert_eq!(client_bytes(&found.connections[0]), CLIENT_BYTES);
     assert_eq!(found.connections.len(), 1_000);
     assert_eq!(found.left_out + 1_000, 40_001);
 }
 
 #[test]
-fn keys_make_the_tokens() {
+fn tokens_are_derived_from_keys() {
     let capable = Capable { version: 1, sender_key: Some(0), receiver_key: Some(1), ..Capable::default() };
     let found = report(pcapng(&[control(0, false, Flags::ACK, vec![Control::Capable(capable)])], 0));
     assert_eq!(only(&found).tokens[0].as_deref(), Some("af5570f5"));

@@ -1,4 +1,4 @@
-//! A capture file: reading ends without a panic, and counts that belong together agree.
+//! Body of the fuzz target for capture files: reading ends without a panic, and related counts agree.
 
 use anabranch_capture::read_bytes;
 

@@ -12,7 +12,7 @@ use core::net::{IpAddr, Ipv4Addr};
 
 pub const CLIENT_KEY: u64 = 11;
 pub const SERVER_KEY: u64 = 22;
-pub const LEN: u32 = 1_000;
+pub const PIECE_LEN: u32 = 1_000;
 /// One-way delay, nanoseconds.
 pub const DELAY_NS: u64 = 10_000_000;
 
@@ -28,7 +28,7 @@ fn address(host: u8, path: u8) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(10, 0, path, host))
 }
 
-/// A segment of a subflow; `is_reply`: from the server.
+/// A segment of a subflow, from the server if `is_reply`.
 pub fn segment(path: u8, is_reply: bool, segment: Segment) -> Packet {
     let (client, server) = ((address(1, path), 40_000 + u16::from(path)), (address(2, path), 80));
     let ((source, source_port), (destination, destination_port)) =
@@ -81,32 +81,33 @@ pub fn handshake(at_ns: u64, path: u8) -> Vec<Timed> {
     ]
 }
 
-/// Data of the client: piece `number` of the subflow has piece `data` of the connection. The acknowledgement follows.
+/// A segment with data of the client, and its acknowledgement. Piece `number` of the subflow contains piece `data` of
+/// the connection.
 pub fn data(at_ns: u64, path: u8, (number, data): (u32, u64)) -> [Timed; 2] {
     let interface = usize::from(path);
     let first = Key::new(CLIENT_KEY).idsn.wrapping_add(1);
-    let dsn = first + data * u64::from(LEN);
+    let dsn = first + data * u64::from(PIECE_LEN);
     let mapping = Mapping {
         dsn: DataNumber::Long(dsn),
-        subflow_seq: 1 + number * LEN,
-        len: LEN as u16,
+        subflow_seq: 1 + number * PIECE_LEN,
+        len: PIECE_LEN as u16,
         checksum: None,
     };
     let dss = |dss| mptcp::Options { dss: Some(dss), others: Vec::new() };
     let sent = Segment {
         flags: Flags::ACK,
-        seq: Serial(100 + number * LEN),
+        seq: Serial(100 + number * PIECE_LEN),
         ack: Serial(500),
         window: 1_000,
-        payload: Payload::new(0, LEN),
+        payload: Payload::new(0, PIECE_LEN),
         options: options(dss(Dss { mapping: Some(mapping), ..Dss::default() }), at_ns),
         ..Segment::default()
     };
-    let data_ack = Some(DataNumber::Long(dsn + u64::from(LEN)));
+    let data_ack = Some(DataNumber::Long(dsn + u64::from(PIECE_LEN)));
     let answered = Segment {
         flags: Flags::ACK,
         seq: Serial(500),
-        ack: Serial(100 + (number + 1) * LEN),
+        ack: Serial(100 + (number + 1) * PIECE_LEN),
         window: 1_000,
         options: options(dss(Dss { data_ack, ..Dss::default() }), at_ns),
         ..Segment::default()
@@ -117,8 +118,8 @@ pub fn data(at_ns: u64, path: u8, (number, data): (u32, u64)) -> [Timed; 2] {
     ]
 }
 
-/// A connection of two subflows, each with ten pieces in turn; piece 3 of the first is sent again on the same subflow,
-/// piece 6 on the second one, too.
+/// A connection of two subflows with ten pieces each, sent in turn. The first subflow retransmits its piece 3, which
+/// is piece 6 of the connection; the second subflow reinjects the same piece.
 pub fn two_subflows() -> Vec<Timed> {
     let mut all = [handshake(1_000_000_000, 0), handshake(1_100_000_000, 1)].concat();
     for number in 0..10_u32 {
@@ -132,7 +133,8 @@ pub fn two_subflows() -> Vec<Timed> {
     all
 }
 
-/// An association over two paths: chunks in turn, the second one is sent again on the other path.
+/// An association over two paths: the chunks are sent in turn, and the second chunk is retransmitted on the other
+/// path.
 pub fn association() -> Vec<Timed> {
     let packet = |path, is_reply, tag, chunk| {
         let (source, destination) = (address(1, path), address(2, path));
@@ -153,7 +155,7 @@ pub fn association() -> Vec<Timed> {
     };
     let init = |tag| Init { initiate_tag: tag, a_rwnd: 100_000, initial_tsn: Serial(1), ..Init::default() };
     let chunk =
-        |tsn| Chunk::Data(Data { tsn: Serial(tsn), payload: Payload::new(0, LEN), ..Data::default() });
+        |tsn| Chunk::Data(Data { tsn: Serial(tsn), payload: Payload::new(0, PIECE_LEN), ..Data::default() });
     let sack = |tsn| Chunk::Sack(Sack { cumulative_tsn: Serial(tsn), a_rwnd: 100_000, ..Sack::default() });
     let timed = |at_ns, path: u8, packet| Timed { at_ns, interface: usize::from(path), packet };
     let mut all = vec![
@@ -178,7 +180,7 @@ pub fn bytes(packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-/// A capture in pcapng, with one interface a path.
+/// A capture in pcapng, with one interface per path.
 pub fn pcapng(packets: &[Timed], snaplen: u32) -> Vec<u8> {
     let mut writer = Writer::with_snaplen(Vec::new(), snaplen).expect("memory");
     let interfaces = [0, 1].map(|at| writer.add_interface(&format!("eth{at}")).expect("memory"));
