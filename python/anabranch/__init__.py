@@ -3,7 +3,7 @@
 Start with `Scenario`, which reads a scenario file, `run`, which simulates it or runs it on the kernel, and `Result`,
 which holds the numbers of a run. `Simulation` runs a scenario in steps. `compare` computes differences between
 scenarios or results, with intervals. `fair` computes the fair shares of a scenario's flows. `study.run` runs a study;
-`cross` and `run_all` run a grid of your own. `AnabranchError` is the base of all errors. `anabranch.stack` has
+`cross` and `run_all` run your own grid. `AnabranchError` is the base of all errors. `anabranch.stack` has
 Multipath TCP and CMT-SCTP on real packets, with the errors of Python's sockets.
 
 >>> import anabranch

@@ -23,7 +23,7 @@ def main() -> None:
             _signal.signal(_signal.SIGINT, before)
         command_line()
     except KeyboardInterrupt:
-        # A second Ctrl-C, or one after the command's own handling.
+        # Ctrl-C that the command did not handle, such as a second one.
         _leave(_signal.SIGINT, None)
     finally:
         # All work is finished: an exception must not interrupt the interpreter's shutdown.

@@ -52,7 +52,7 @@ class FlowPaths:
         return min(self.network.rates[direction] for direction in path)
 
     def by_destination(self) -> FlowPaths:
-        """The fastest path to each of the receiver's links; of equally fast ones that with the smallest delay."""
+        """The fastest path to each of the receiver's links; of equally fast paths the one with the smallest delay."""
         best: dict[Any, Path] = {}
         for path in sorted(self.paths, key=lambda path: (-self.rate_bps(path), self.round_trip_s(path))):
             best.setdefault(path[-1], path)
@@ -70,7 +70,7 @@ def round_trip_bytes(flow: FlowPaths, _rto_s: float | None = None) -> float:
 
 
 def retransmission_bytes(flow: FlowPaths, rto_s: float | None = None) -> float:
-    """(3 · largest round-trip time + largest timeout) · sum of rates (Becke 2014, §5.1.2.2).
+    """(3 · largest round-trip time + largest timeout) · sum of the rates of all paths (Becke 2014, §5.1.2.2).
 
     If none is given, the timeout is that of a path without queues: its round-trip time, at least `rto_min` (RFC 6298).
     """

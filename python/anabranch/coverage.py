@@ -33,6 +33,6 @@ def smallest_coverage(kind: Kind, count: int) -> float:
 
 
 def named(coverage: float) -> str:
-    """A coverage for people, in whole percent."""
+    """Text for a coverage, in whole percent."""
     # 0.82 * 100 is a little less than 82.
     return f"≥ {int(100.0 * coverage + 1e-9)} %"

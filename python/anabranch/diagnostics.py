@@ -55,7 +55,7 @@ def diagnose(document: Document) -> list[str]:
 
 
 def _unopened(flow: FlowResult, document: Document) -> list[str]:
-    """A sentence for each path that was wanted and never opened; by its counters where the kernel ran the flow."""
+    """A sentence for each wanted path that never opened; a flow of the kernel has counters of its paths instead."""
     wanted = flow.get("paths_wanted")
     if wanted is not None:
         return [
@@ -74,9 +74,9 @@ def _unopened(flow: FlowResult, document: Document) -> list[str]:
 
 
 def is_obstructed(wanted: WantedPathResult) -> bool:
-    """Whether a wanted path that never opened is worth a sentence: not if its links are those of two other paths.
+    """Whether a wanted path that never opened is reported; a path from one link to another without a route is not.
 
-    Addresses on separate links have no route to each other.
+    Addresses on separate links have no route to each other, so the lack of such a path is no fault.
 
     Args:
         wanted: An entry of `paths_wanted`.
@@ -154,7 +154,7 @@ def _middleboxes(flow: FlowResult, document: Document) -> Iterator[str]:
 
 
 def _barrier(link: Mapping[str, Any]) -> str:
-    """A sentence about one direction of a link that dropped at least half of its packets; empty for others."""
+    """A sentence about one direction of a link if it dropped at least half of its packets; otherwise empty."""
     # `packets` includes those lost on the wire, but not those dropped before transmission.
     on_the_way = link["drops_by_cause"].get("loss", 0)
     offered = max(link["packets"] + link["drops"] - on_the_way, link["drops"])

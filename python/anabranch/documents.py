@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FORMAT = 2
 """Version of the format of result documents, which each document contains."""
 
-_NEEDED = ("world", "seed", "duration_s", "flows", "links")
+_REQUIRED_KEYS = ("world", "seed", "duration_s", "flows", "links")
 
 
 def read_documents(path: Path) -> list[Document]:
@@ -69,7 +69,7 @@ def _check(document: object, place: str) -> None:
             f"Anabranch that wrote it ({document.get('version', 'unknown')})",
             place,
         )
-    missing = [key for key in _NEEDED if key not in document]
+    missing = [key for key in _REQUIRED_KEYS if key not in document]
     if missing:
         raise InputError(f'is not a whole result: "{missing[0]}" is missing; write it again', place)
 

@@ -59,7 +59,7 @@ def not_written(message: str, error: OSError, file: str) -> InputError | RunFail
 
 
 def nearest(word: str, known: list[str]) -> str:
-    """A clause with the nearest known spelling, or with all known words if none is near."""
+    """A clause with the known word that is spelt most alike, or with all known words if none is near."""
     close = get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f'did you mean "{close[0]}"?'

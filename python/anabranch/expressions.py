@@ -6,7 +6,7 @@ nor length can exhaust Python's own stack. Evaluation calls no attribute and ope
 `MAX_OPERATIONS`, which take less than 10 ms: a limit by a clock would make results depend on the load of the machine.
 
 A value is a number, or a mapping from subjects to numbers. Operators and `abs`, `sqrt` and `log` apply to each subject;
-the other functions make one number of all.
+the other functions compute one number from all of them.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def unit_text(unit: Unit) -> str:
 
 
 def words(text: str, known: Sequence[str]) -> list[str]:
-    """The names in a text, functions left out; an unknown one is returned whole."""
+    """The names in a text without those of functions; an unknown name is returned whole."""
     names = []
     position = 0
     while position < len(text):

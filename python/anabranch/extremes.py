@@ -2,8 +2,8 @@
 
 The largest of several estimates is on average above the largest true value, and the more so, the closer the true
 values are. A bootstrap that takes the maximum of each resample repeats this error: for equal true values its interval
-lies above them in 43 to 99 % of cases. Here the bootstrap is of the largest deviation instead, each deviation in units
-of its standard error (Romano and Wolf 2005): its quantile is the factor of all standard errors together.
+lies above them in 43 to 99 % of cases. This module bootstraps the largest deviation instead, with each deviation in
+units of its standard error (Romano and Wolf 2005). Its quantile is the common factor of all standard errors.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from anabranch.stats import Centre
 
 _MAX_EXPONENT = 700.0
-"""Above it, `math.exp` has no value."""
+"""Largest exponent that is passed to `math.exp`, which overflows above 709."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The values behind a centre, or behind the difference or the ratio of two."""
+    """The samples of one centre, or those of both centres of a difference or a ratio."""
 
     first: Sequence[float]
     second: Sequence[float] = ()
@@ -35,7 +35,7 @@ class Samples:
 
     @property
     def are_enough(self) -> bool:
-        """Whether a bootstrap of them holds what it promises."""
+        """Whether there are enough samples for a bootstrap to reach its nominal coverage."""
         return min(len(self.first), len(self.second) or len(self.first)) >= MIN_BOOTSTRAP
 
 
@@ -44,9 +44,9 @@ class Simultaneous:
     """The intervals of several quantities."""
 
     single: list[Bounds]
-    """Each contains its quantity with 95 %."""
+    """Each interval contains its quantity with a probability of 95 %."""
     joint: list[Bounds]
-    """All contain their quantities with 95 %."""
+    """All intervals together contain their quantities with a probability of 95 %."""
 
 
 def simultaneous_intervals(samples: Sequence[Samples], centre: Centre) -> Simultaneous | None:

@@ -19,7 +19,7 @@ def read_text(path: Path) -> str:
         UnicodeDecodeError: If it is not text in UTF-8.
 
     """
-    # A folder has the system's own message.
+    # Reading a folder fails with the system's own message.
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return path.read_text(encoding="utf-8-sig")
@@ -41,7 +41,7 @@ def read_input(path: Path) -> str:
 
 
 def write_output(path: Path, text: str) -> None:
-    """Write a text to a file, in the place of an existing one.
+    """Write a text to a file; an existing file is replaced.
 
     Raises:
         InputError: If the file cannot be written.

@@ -40,8 +40,8 @@ def run_s(scenario: Scenario) -> float | None:
 def is_surely_short(scenario: Scenario, limit_s: float) -> bool:
     """Whether a run ends within a time even if each flow fills all links of one of its hosts.
 
-    This takes milliseconds; `run_s` finds the paths by a run, which can take a second. The answer is no where a rate
-    follows a trace or may change by an event.
+    This takes milliseconds; `run_s` finds the paths by a run, which can take a second. It returns false if a rate
+    follows a trace or if an event may change it.
     """
     request = simulator.Request(scenario.text, scenario.file, scenario.overrides)
     content: Any = simulator.canonical(request)

@@ -1,4 +1,4 @@
-"""Files that a scenario or a study names: in or below the folder of that file, unless the caller allows all.
+"""Checks the files that a scenario or a study names: they must lie in or below its folder, unless all are allowed.
 
 In a scenario these are the values of the keys `trace` and `file`.
 
@@ -131,7 +131,7 @@ def _traces(text: str) -> Iterator[str]:
 
 
 def _named(content: Any) -> Iterator[str]:
-    """All texts with a key for files, however deep."""
+    """All values of keys that name files, at any depth."""
     if isinstance(content, dict):
         for key, value in content.items():
             if key in KEYS and isinstance(value, str):

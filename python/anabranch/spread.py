@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _MIN_VALUES = 3
-"""Values from which leaving one out still shows a spread."""
+"""Minimum number of values: the jackknife leaves one out, and the others must still show a spread."""
 
 
 def interval_of_spread(samples: Sequence[float], confidence: float) -> Bounds | None:
@@ -61,7 +61,7 @@ class _Side:
 
 
 def _side(samples: Sequence[float], confidence: float) -> _Side:
-    """The standard deviation with the ends of its interval, both the deviation itself without any spread."""
+    """The standard deviation and the ends of its interval; without any spread all three are equal."""
     found = interval_of_spread(samples, confidence)
     spread = statistics.stdev(samples) if len(samples) > 1 else 0.0
     if found is None:

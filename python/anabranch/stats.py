@@ -107,7 +107,7 @@ MIN_BOOTSTRAP = 10
 
 
 def _has_bootstrap(values: Any, centre: Centre) -> bool:
-    """Whether the bootstrap interval of a centre is worth its confidence."""
+    """Whether the bootstrap interval of a centre has about its nominal coverage."""
     has_ties = len(set(values.tolist())) < len(values)
     return len(values) >= MIN_BOOTSTRAP and not (centre == "median" and has_ties)
 
@@ -205,7 +205,7 @@ def interval_of_difference(
 
 
 _MAX_LOG_RATIO = 50.0
-"""Half the width of an interval of a logarithm beyond which the interval of the ratio says nothing."""
+"""Largest half width of an interval of a logarithm; a wider interval of the ratio would be of no use."""
 
 
 def interval_of_ratio(

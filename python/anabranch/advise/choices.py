@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 May = Literal["linux", "all"]
 MAY: tuple[str, ...] = get_args(May)
-_IN_LINUX = ("reno", "cubic", "bbr")
+_LINUX_CONTROLS = ("reno", "cubic", "bbr")
 COUPLED = ("lia", "olia", "balia", "wvegas")
 """Coupled controls, which `anabranch cc` loads into Linux."""
 _BUFFERS = ("4 MB", "8 MB", "16 MB", "32 MB")
@@ -44,7 +44,7 @@ class Choice:
     """Pairs of key and value, sorted by key."""
 
     def having(self, key: str, value: Any, base: Mapping[str, Any]) -> Choice:
-        """The same choice with another value of a key; the value of the base is no change."""
+        """The same choice with another value of a key; a value equal to today's is no change."""
         values = dict(self.changes)
         values[key] = value
         return Choice(tuple(sorted((k, v) for k, v in values.items() if v != base.get(k))))
@@ -97,7 +97,7 @@ def dimensions(facts: Facts, may: str) -> list[Dimension]:
     }
     found = [
         Dimension("receive_buffer", larger["receive_buffer"]),
-        Dimension("congestion", (*_IN_LINUX, *COUPLED)),
+        Dimension("congestion", (*_LINUX_CONTROLS, *COUPLED)),
         Dimension("send_buffer", larger["send_buffer"]),
         Dimension("backup", ((), *((name,) for name in links))),
         Dimension("initial_path", tuple(facts.first_path(name) for name in links)),

@@ -34,8 +34,8 @@ MIN_GAIN = 0.01
 _SEARCH_SHARE = 0.6
 """Share of the time limit for the descent."""
 _MAX_SWEEPS = 4
-_SHOWN = 4
-"""Best choices of the descent that run with all seeds."""
+_VERIFIED_CHOICES = 4
+"""Number of best choices of the descent that run with all seeds."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class _Search:
         tried = sorted({choice for choice, _ in self._documents}, key=self._rank)
         shorter = [found.without(key) for key, _ in found.changes]
         shorter = [choice for choice in shorter if self._aim.allows(choice, self._base)]
-        self._run([*singles, *tried[:_SHOWN], *shorter], self._seeds)
+        self._run([*singles, *tried[:_VERIFIED_CHOICES], *shorter], self._seeds)
         verified = sorted({choice for choice, _ in self._documents if self._has_all(choice)}, key=self._rank)
         rows = [self._row(choice, choice in singles) for choice in verified]
         best = self._simplest([choice for choice in verified if self._aim.allows(choice, self._base)])

@@ -1,4 +1,4 @@
-"""The phases that window-based congestion controls share, of which a control adds the arithmetic."""
+"""The reactions to events that window-based congestion controls share; a control adds only the arithmetic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _MAX_WINDOW = 1 << 48
 """Largest window, bytes."""
 
-_NOISE = 1e-6
+_MAX_ROUNDING_ERROR = 1e-6
 """A fraction of a byte below this value is a rounding error, and is not rounded up."""
 
 
@@ -41,7 +41,7 @@ class _State:
 
 
 class Controller(ABC):
-    """A congestion control of which a subclass adds the arithmetic: growth and the reaction to a loss.
+    """Base class of congestion controls; a subclass adds the arithmetic of growth and of the reaction to a loss.
 
     It has slow start with byte counting, recovery, timeouts, idle restarts, penalties and undo, by the rules of the
     path's protocol, like the controls of the simulator (`anabranch_multipath::congestion::Controller`).
@@ -102,7 +102,7 @@ class Controller(ABC):
             self._reduce(path, loss.in_flight)
 
     def on_recovered(self, path: Path, now_s: float) -> None:
-        """Everything that was outstanding at the loss is acknowledged."""
+        """End a recovery, because everything that was outstanding at the loss is acknowledged."""
         self._states[path.id].repairing = False
 
     def on_timeout(self, path: Path, timeout: Timeout) -> None:
@@ -195,7 +195,7 @@ def _slow_start_step(path: Path, acked: int, *, repairing: bool) -> int:
 
 def _ceil_bytes(size: float) -> int:
     """A size rounded up to a whole byte, at least one."""
-    size = min(size - _NOISE, _MAX_WINDOW)
+    size = min(size - _MAX_ROUNDING_ERROR, _MAX_WINDOW)
     whole = max(int(size), 0)
     return max(whole + (size > whole), 1)
 

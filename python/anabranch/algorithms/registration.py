@@ -87,8 +87,8 @@ def check_congestion(
 
     """
     for argument, value in (("sequences", sequences), ("tolerance_bytes", tolerance_bytes)):
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MOST:
-            raise InputError(f"{argument} must be a whole number from 0 to {_MOST}, not {value!r}")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_CHECK_NUMBER:
+            raise InputError(f"{argument} must be a whole number from 0 to {_MAX_CHECK_NUMBER}, not {value!r}")
     text = None if vectors is None else read_input(Path(vectors))
     try:
         with simulator.NativeErrors():
@@ -109,5 +109,5 @@ def _name(algorithm: object) -> str:
     return str(getattr(algorithm, "__qualname__", algorithm))
 
 
-_MOST = 1_000_000
+_MAX_CHECK_NUMBER = 1_000_000
 """Largest value of the numbers of a check."""

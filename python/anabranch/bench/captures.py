@@ -56,7 +56,7 @@ class CaptureScore:
         return self.best <= MIN_GAIN + TOLERANCE
 
     def is_kind_right(self, kind: str) -> bool:
-        """Whether a kind is within 10 % of the best one, or names no remedy where none helps."""
+        """Whether a kind of finding has a gain within 10 % of the best one, or names no remedy if no remedy helps."""
         if kind in _WITHOUT_REMEDY or self.is_capacity:
             return kind in _WITHOUT_REMEDY and self.is_capacity
         gain = max(self.gains.get(each, -math.inf) for each in _ALIKE.get(kind, (kind,)))
@@ -75,7 +75,7 @@ class CaptureScore:
         return any(map(self.is_kind_right, self.named))
 
     def document(self) -> dict[str, object]:
-        """All fields as a value for JSON; a gain from a stand-still is `None`."""
+        """All fields as a value for JSON; the gain of a flow that delivered nothing before is `None`."""
         gains = {kind: gain if math.isfinite(gain) else None for kind, gain in sorted(self.gains.items())}
         return {
             "fault": self.fault, "named": list(self.named), "gains": gains, "right": self.is_right,

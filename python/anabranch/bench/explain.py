@@ -97,7 +97,7 @@ class Score:
 
     @property
     def is_right(self) -> bool:
-        """Whether the first remedy is near the best one, or rightly none is named."""
+        """Whether the first remedy gains nearly as much as the best one, or no remedy is named and none helps."""
         if self.gain == 0.0 and self.is_capacity:
             return True
         if math.isinf(self.best):
@@ -113,7 +113,7 @@ class Score:
 
 
 def _finite(gain: float) -> float | None:
-    """A gain as a number of JSON; `None` for one from a stand-still."""
+    """A gain as a number of JSON; `None` for an infinite one, of a flow that delivered nothing before."""
     return gain if math.isfinite(gain) else None
 
 

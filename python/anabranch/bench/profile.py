@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from anabranch.bench.callgrind import Profile
 
 _PACKET_BYTES = 1500
-_FUNCTIONS = 60  # rows of a table; the rest is below 0.1 %
-_PLACES = 25
-_CALLERS = 30  # frames of a place of allocation
-_OWN = "anabranch_"  # the crates' names begin with it
+_MAX_FUNCTIONS = 60  # rows of a table; the rest is below 0.1 %
+_MAX_PLACES = 25
+_MAX_FRAMES = 30  # frames of a place of allocation
+_CRATE_PREFIX = "anabranch_"  # the crates' names begin with it
 _ARGUMENTS = 3
 
 
@@ -57,7 +57,7 @@ def heap(request: Request, library: Path) -> Heap:
     """Run a scenario under valgrind's heap profiler."""
     with tempfile.TemporaryDirectory(prefix="anabranch-dhat-") as folder:
         out = Path(folder) / "dhat.json"
-        under_valgrind(request, library, ("--tool=dhat", f"--dhat-out-file={out}", f"--num-callers={_CALLERS}"))
+        under_valgrind(request, library, ("--tool=dhat", f"--dhat-out-file={out}", f"--num-callers={_MAX_FRAMES}"))
         return heap_of(json.loads(out.read_text(encoding="utf-8")))
 
 
@@ -66,7 +66,7 @@ def heap_of(found: dict[str, Any]) -> Heap:
     names = [frame.partition(": ")[2] or frame for frame in found["ftbl"]]
     places: Counter[str] = Counter()
     for point in found["pps"]:
-        own = next((names[frame] for frame in point["fs"] if _OWN in names[frame]), None)
+        own = next((names[frame] for frame in point["fs"] if _CRATE_PREFIX in names[frame]), None)
         if own is not None:
             places[own] += point["mb"]
     return Heap(places.total(), dict(places.most_common()))
@@ -78,7 +78,7 @@ def functions(profile: Profile, packets: int) -> str:
     at = {event: i for i, event in enumerate(profile.events)}
     rows = ["instructions/packet   share   D1 misses   LL misses  function"]
     ranked = sorted(profile.functions.items(), key=lambda item: -item[1][at["Ir"]])
-    for name, costs in ranked[:_FUNCTIONS]:
+    for name, costs in ranked[:_MAX_FUNCTIONS]:
         first, last = (costs[at[r]] + costs[at[w]] for r, w in (("D1mr", "D1mw"), ("DLmr", "DLmw")))
         spent = costs[at["Ir"]]
         rows.append(f"{spent / packets:19.1f} {spent / total:7.1%} {first:11,} {last:11,}  {name}")
@@ -88,13 +88,13 @@ def functions(profile: Profile, packets: int) -> str:
 def measure(name: str, request: Request, library: Path, folder: Path) -> str:
     """Profile a scenario, write its tables, and return its row of the common table."""
     document, profile = profiled(request, library, ("--cache-sim=yes",))
-    if not any(_OWN in function for function in profile.functions):
+    if not any(_CRATE_PREFIX in function for function in profile.functions):
         raise InputError("the library has no symbols; build it with make profile", str(library))
     packets = carried(document)
     in_flight = sum(p["outstanding_mean_bytes"] for f in document["flows"] for p in f["paths"]) / _PACKET_BYTES
     memory = heap(request, library)
     (folder / f"{name}.functions.txt").write_text(functions(profile, packets), encoding="utf-8")
-    places = [f"{size:12,}  {place}" for place, size in list(memory.places.items())[:_PLACES]]
+    places = [f"{size:12,}  {place}" for place, size in list(memory.places.items())[:_MAX_PLACES]]
     (folder / f"{name}.heap.txt").write_text("\n".join(["       bytes  place", *places]) + "\n", encoding="utf-8")
     misses = (profile.total("DLmr") + profile.total("DLmw")) / packets
     return (

@@ -60,7 +60,7 @@ class Rows:
     costs: tuple[Cost, ...]
 
 
-class _Unseen:
+class _SilentObserver:
     """An observer that shows nothing."""
 
     def begin(self, progress: Progress) -> None:
@@ -122,7 +122,7 @@ def look(name: str, repetitions: int, folder: Path) -> None:
     """Resume the study; no run is missing."""
     study = find(name)
     effort = _effort(study, repetitions)
-    outcome = execute(Plan(study, effort, _folder(study, folder), simulate, BUILD), _Unseen(), resume=True)
+    outcome = execute(Plan(study, effort, _folder(study, folder), simulate, BUILD), _SilentObserver(), resume=True)
     if outcome.reused != outcome.total:
         raise RunFailed(f"{outcome.total - outcome.reused} of {outcome.total} rows were not found again")
 

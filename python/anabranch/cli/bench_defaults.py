@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from anabranch.bench.defaults import Comparison, Protocol, Verdict
 
-_MOST_PAIRS = 100_000
+_MAX_PAIRS = 100_000
 
 
 @click.command("defaults", short_help="Compare a protocol's defaults with all combinations")
 @click.option("--protocol", type=click.Choice(["mptcp", "cmt-sctp"]), required=True, help="Choose the protocol.")
 @click.option(
     "--pairs",
-    type=click.IntRange(1, _MOST_PAIRS),
+    type=click.IntRange(1, _MAX_PAIRS),
     default=500,
     show_default=True,
     help="Set the number of random pairs of paths.",
@@ -42,12 +42,12 @@ _MOST_PAIRS = 100_000
 )  # fmt: skip
 @click.option(
     "--worst",
-    type=click.IntRange(0, _MOST_PAIRS),
+    type=click.IntRange(0, _MAX_PAIRS),
     default=10,
     show_default=True,
     help="Set the number of worst pairs to print.",
 )
-@click.option("--show", type=click.IntRange(1, _MOST_PAIRS), help="Print this pair as a scenario and run nothing.")
+@click.option("--show", type=click.IntRange(1, _MAX_PAIRS), help="Print this pair as a scenario and run nothing.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON with all pairs instead of a table; rates are in bit/s."
 )

@@ -64,14 +64,14 @@ def _protocol(context: click.Context, parameter: click.Parameter, chosen: bool) 
 
 _MAX_BYTE = 255
 _DURATION_S = 10.0
-_LONGEST_S = 7 * 24 * 3600.0
+_MAX_DURATION_S = 7 * 24 * 3600.0
 """The longest test, a week."""
 
 
 class Seconds(click.FloatRange):
     """A time in seconds, by default of at most a week."""
 
-    def __init__(self, least: float, most: float = _LONGEST_S) -> None:
+    def __init__(self, least: float, most: float = _MAX_DURATION_S) -> None:
         super().__init__(least, most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -274,7 +274,7 @@ def _plan(
     _check_amounts(length, window)
     chosen = protocol or "tcp"
     if seconds is None:
-        seconds = _DURATION_S if size is None else _LONGEST_S - omit
+        seconds = _DURATION_S if size is None else _MAX_DURATION_S - omit
     if flows:
         if workload is not None or protocol is not None:
             raise InputError("--flow includes protocol and workload; omit --workload and the option of the protocol")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anabranch.observe.summary import PairSummary, Spread
 
 
-_LONGEST_S = 1000 * 24 * 3600.0
+_MAX_DURATION_S = 1000 * 24 * 3600.0
 """Largest value of --time: some years."""
 
 
@@ -53,11 +53,13 @@ def _parts(_: click.Context, option: click.Parameter, value: str | None) -> tupl
     help="Addresses of this machine; by default all global ones of interfaces that are up.",
 )  # fmt: skip
 @click.option(
-    "--interval", type=Seconds(0.0, _LONGEST_S), default=180.0, show_default=True,
+    "--interval", type=Seconds(0.0, _MAX_DURATION_S), default=180.0, show_default=True,
     help="Set the seconds between the starts of two rounds.",
 )  # fmt: skip
 @click.option("--count", type=click.IntRange(1), help="End after this number of rounds, including those in the file.")
-@click.option("--time", "seconds", type=Seconds(0.0, _LONGEST_S), help="Begin no round after this number of seconds.")
+@click.option(
+    "--time", "seconds", type=Seconds(0.0, _MAX_DURATION_S), help="Begin no round after this number of seconds."
+)
 @click.option("-o", "--output", metavar="FILE", help="Append the observations to this file.")
 @click.option(
     "--throughput/--no-throughput", default=True, show_default=True,

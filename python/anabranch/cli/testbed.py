@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from anabranch.testbed.bed import Links, Testbed
 
 _READY = "ready"
-_PATIENCE_S = 30.0
+_START_TIMEOUT_S = 30.0
 """Time limit for the start or the removal of a testbed."""
 
 _file = click.argument("scenario", type=click.Path())
@@ -118,7 +118,7 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, all
     assert keeper.stdout is not None
     said = keeper.stdout.readline().strip()
     if said != _READY:
-        keeper.wait(_PATIENCE_S)
+        keeper.wait(_START_TIMEOUT_S)
         raise InputError(said.removeprefix("anabranch: ") or "the testbed did not come up")
     _table([(host, namespace, *bed.addresses(host).values()) for host, namespace in bed.namespaces.items()])
 
@@ -242,7 +242,7 @@ def down(scenario: str | None) -> None:
             if process <= 1:
                 raise RunFailed("the testbed is still starting; try again later")
             os.kill(process, signal.SIGTERM)
-            deadline = time.monotonic() + _PATIENCE_S
+            deadline = time.monotonic() + _START_TIMEOUT_S
             while holder(_name(scenario)) is not None:
                 if time.monotonic() > deadline:
                     raise RunFailed(f"process {process}, which owns the testbed, did not stop in time; kill it")

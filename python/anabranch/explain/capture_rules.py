@@ -17,40 +17,40 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS = 3
 _MIN_CONFIDENCE = 0.1
-_FEW_ROUND_TRIPS = 12
-_SMALL_SEGMENT = 700
-_STANDING_QUEUE = 4.0
-"""Mean round-trip time over the smallest one, from which a queue holds the path up."""
+_MAX_SHORT_TRIPS = 12
+_MAX_SMALL_SEGMENT_BYTES = 700
+_MIN_QUEUE_RTT_RATIO = 4.0
+"""Ratio of the mean to the smallest round-trip time from which on a queue delays the path."""
 _DELAYED_ACK_S = 0.045
-"""Time by which delayed acknowledgements lengthen round trips."""
-_FLAT = 0.9
-"""Mean of the bytes in flight over their maximum, from which something holds them at it."""
+"""Time by which delayed acknowledgements lengthen round-trip times."""
+_MIN_FLAT_RATIO = 0.9
+"""Ratio of the mean to the largest number of bytes in flight from which on a limit keeps the number constant."""
 _UNUSED = 0.02
-_FEW_ACKNOWLEDGEMENTS = 5.0
-"""Data packets for each acknowledgement, from which acknowledgements are lost or wait on the way back."""
-_HELD_UP = 3.0
-"""Mean round-trip time over the smallest one, if acknowledgements wait on the way back."""
-_REPEATED = 0.01
-"""Share of data that arrive a second time, from which acknowledgements are late or lost."""
-_ALL = 0.97
-"""Share of a subflow's data that others carry too, from which the scheduler duplicates everything."""
-_ALIKE = 0.75
-"""Bytes of a subflow over those of another one, from which both carry the same."""
-_STEADY = 0.85
-"""Goodput over the largest rate, from which the rate is constant."""
-_FILLED = 0.9
-"""Mean payload over the largest one, below which packets leave before they are full."""
-_RARELY_USED = 0.05
-"""Bytes of a subflow over those of the one with the most, below which it is idle."""
+_MIN_PACKETS_PER_ACK = 5.0
+"""Data packets per acknowledgement from which on acknowledgements are lost or queue on the way back."""
+_MIN_LATE_ACK_RTT_RATIO = 3.0
+"""Ratio of the mean to the smallest round-trip time from which on acknowledgements queue on the way back."""
+_MIN_REPEATED_SHARE = 0.01
+"""Share of the data that arrives a second time from which on acknowledgements are late or lost."""
+_MIN_DUPLICATED_SHARE = 0.97
+"""Share of a subflow's data that other subflows carry too from which on the scheduler duplicates all data."""
+_MIN_EQUAL_BYTES_RATIO = 0.75
+"""Ratio of the bytes of two subflows from which on both carry equal amounts."""
+_MIN_STEADY_RATE_RATIO = 0.85
+"""Ratio of the goodput to the largest rate from which on the rate is constant."""
+_MIN_FULL_PAYLOAD_RATIO = 0.9
+"""Ratio of the mean to the largest payload below which packets are sent before they are full."""
+_MAX_IDLE_BYTES_RATIO = 0.05
+"""Ratio of a subflow's bytes to those of the busiest subflow below which the subflow is idle."""
 _MIN_REQUESTS = 5
 _UNKNOWN_MISSED = 0.3
-"""Estimate for a subflow whose largest rate is unknown."""
+"""Estimated missed share of the rate of a subflow whose largest rate is unknown."""
 _EXPLAINED_BY_FULL_LINKS = ("receive-buffer", "send-buffer", "application", "random-loss", "timeouts")
 """Kinds whose remedy gains nothing if a queue stands before each link: windows and losses then follow from it."""
 
 
 def findings(connection: Observed) -> tuple[Finding, ...]:
-    """At most three findings, the most costly first; one of kind "capacity" or "unknown" if no rule applies."""
+    """At most three findings, the one that costs most first; one of kind "capacity" or "unknown" if no rule applies."""
     if not connection.data["bytes"]:
         return (_nothing_sent(connection),)
     if _answer_bytes(connection):
@@ -113,7 +113,7 @@ def _answer_bytes(connection: Observed) -> float:
         return 0.0
     each = float(connection.data["bytes"]) / requests
     longest = max(part.way["longest"] for part in connection.parts)
-    is_one = each > longest and _FLAT * each <= connection.data["flight_bytes"] < 2.0 * each
+    is_one = each > longest and _MIN_FLAT_RATIO * each <= connection.data["flight_bytes"] < 2.0 * each
     return each if is_one else 0.0
 
 
@@ -125,8 +125,8 @@ def _waits_for_requests(connection: Observed) -> Finding:
     )
     main = max(connection.parts, key=lambda part: part.bytes)
     others = [part for part in connection.parts if part is not main and not part.subflow["is_backup"]]
-    is_one = bool(others) and all(part.bytes <= _RARELY_USED * main.bytes for part in others)
-    if is_one and main.rtt_s and main.mean_rtt_s >= _HELD_UP * main.rtt_s:
+    is_one = bool(others) and all(part.bytes <= _MAX_IDLE_BYTES_RATIO * main.bytes for part in others)
+    if is_one and main.rtt_s and main.mean_rtt_s >= _MIN_LATE_ACK_RTT_RATIO * main.rtt_s:
         text = (
             f"Answers of {_kb(_answer_bytes(connection))} wait in the queue of {main.name}, and others carry "
             f"next to nothing (round-trip time {_ms(main.mean_rtt_s)} on average, {_ms(main.rtt_s)} without a queue)."
@@ -141,7 +141,7 @@ def _receive_buffer(connection: Observed) -> Iterator[Finding]:
     if waited is None:
         longest = max((part.way["flight_bytes"] for part in connection.parts), default=0)
         mean = data["flight_mean_bytes"] or 0.0
-        if longest and mean > _FLAT * data["flight_bytes"] and not connection.retransmitted_share:
+        if longest and mean > _MIN_FLAT_RATIO * data["flight_bytes"] and not connection.retransmitted_share:
             text = (
                 f"Never more than {_kb(data['flight_bytes'])} are in flight. The scale of the receive window is "
                 "unknown, so the window or the send buffer limits it."
@@ -169,9 +169,9 @@ def _application(connection: Observed) -> Iterator[Finding]:
     if not connection.used:
         return
     main = max(connection.used, key=lambda part: part.bytes)
-    is_steady = main.goodput_bps >= _STEADY * (main.way["largest_rate_bps"] or float("inf"))
-    is_filled = main.bytes >= _FILLED * main.way["data_packets"] * main.way["longest"]
-    # Packets of segmentation offload differ in length also if the application writes enough.
+    is_steady = main.goodput_bps >= _MIN_STEADY_RATE_RATIO * (main.way["largest_rate_bps"] or float("inf"))
+    is_filled = main.bytes >= _MIN_FULL_PAYLOAD_RATIO * main.way["data_packets"] * main.way["longest"]
+    # With segmentation offload, packets differ in length even if the application writes enough.
     is_offloaded = main.way["longest"] > (main.way["mss"] or main.way["longest"])
     if is_steady and not (connection.retransmitted_share >= MIN_LOSS or is_filled or is_offloaded):
         text = (
@@ -186,7 +186,7 @@ def _is_flat(connection: Observed) -> bool:
     """Whether the bytes in flight stay at their maximum, below the receive window."""
     data = connection.data
     is_near_window = data["window_bytes"] is not None and data["flight_bytes"] > 0.7 * data["window_bytes"]
-    return not is_near_window and (data["flight_mean_bytes"] or 0.0) >= _FLAT * max(1, data["flight_bytes"])
+    return not is_near_window and (data["flight_mean_bytes"] or 0.0) >= _MIN_FLAT_RATIO * max(1, data["flight_bytes"])
 
 
 def _has_room(connection: Observed) -> bool:
@@ -290,22 +290,26 @@ def _missed(part: Part) -> float:
     """Share of its largest rate that a subflow misses on average, weighted by its part in the whole."""
     largest = part.way["largest_rate_bps"] or 0.0
     missed = max(0.0, 1.0 - part.goodput_bps / largest) if largest else _UNKNOWN_MISSED
-    # Causes that keep the rate low make it no measure of the part in the whole.
+    # A cause that keeps the rate of a subflow low also lowers its weight: assume at least an equal weight.
     return missed * max(part.weight, 1.0 / len(part.connection.used))
 
 
 def _sign_of_slow_way_back(connection: Observed) -> str:
-    """Beginning of a sentence, if acknowledgements are late or lost; otherwise empty."""
+    """Beginning of a sentence if acknowledgements are late or lost; otherwise empty."""
     used = connection.used
-    if not any(part.rtt_s and part.mean_rtt_s >= _HELD_UP * part.rtt_s for part in used):
+    if not any(part.rtt_s and part.mean_rtt_s >= _MIN_LATE_ACK_RTT_RATIO * part.rtt_s for part in used):
         return ""
     each = sum(part.way["data_packets"] for part in used) / max(1, sum(part.back["packets"] for part in used))
-    if each >= _FEW_ACKNOWLEDGEMENTS:
+    if each >= _MIN_PACKETS_PER_ACK:
         return f"There is one acknowledgement for {each:.1f} data packets"
-    # After the place of losses, data that pass twice had arrived at the first time.
+    # Data that passes the interface twice behind the lossy link had arrived the first time.
     again = sum(part.way["retransmitted_bytes"] for part in used) / sum(part.bytes for part in used)
     is_after_losses = any(part.way["lost_before_bytes"] for part in used)
-    return f"{100 * again:.2g} % of the data arrive a second time" if is_after_losses and again >= _REPEATED else ""
+    return (
+        f"{100 * again:.2g} % of the data arrive a second time"
+        if is_after_losses and again >= _MIN_REPEATED_SHARE
+        else ""
+    )
 
 
 def _reverse_path(connection: Observed) -> Iterator[Finding]:
@@ -323,7 +327,7 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
         return
     for part in connection.used:
         is_short = part.mean_rtt_s - part.rtt_s < 2.0 * _DELAYED_ACK_S
-        if not part.rtt_s or part.mean_rtt_s < _STANDING_QUEUE * part.rtt_s or is_short:
+        if not part.rtt_s or part.mean_rtt_s < _MIN_QUEUE_RTT_RATIO * part.rtt_s or is_short:
             continue
         text = (
             f"The round-trip time of the subflow {part.name} is {_ms(part.mean_rtt_s)} on average, "
@@ -334,13 +338,13 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
             yield Finding("bufferbloat", part.name, text, remedy, False, 0.12)
             continue
         yield Finding("bufferbloat", part.name, text, remedy, False, 0.35)
-        # The sender can change its control, but not each queue.
+        # The sender can choose another congestion control, but cannot change every queue.
         text = (
             f"The congestion control fills the queue of the subflow {part.name} (round-trip time "
             f"{_ms(part.mean_rtt_s)} on average), and its late data hold the others up."
         )
         yield Finding("control", part.name, text, "Use a control that keeps queues short (BBR).", False, 0.36)
-        if connection.data["flight_bytes"] >= _FLAT * (connection.data["window_bytes"] or float("inf")):
+        if connection.data["flight_bytes"] >= _MIN_FLAT_RATIO * (connection.data["window_bytes"] or float("inf")):
             text = (
                 f"Data that wait for the late subflow {part.name} fill the receive window: up to "
                 f"{_kb(connection.data['flight_bytes'])} of {_kb(connection.data['window_bytes'])}."
@@ -355,7 +359,7 @@ def _reinjection(connection: Observed) -> Iterator[Finding]:
     text = f"{_percent(share)} of the sent bytes had been sent on another subflow before."
     remedy = "Enlarge the receive buffer, or use a scheduler that does not duplicate data."
     least = min((part.way["new_bytes"] for part in connection.used), default=0)
-    if len(connection.used) > 1 and repeated >= _ALL * least and _has_room(connection):
+    if len(connection.used) > 1 and repeated >= _MIN_DUPLICATED_SHARE * least and _has_room(connection):
         text = f"The scheduler duplicates all data of a subflow: {text}"
         yield Finding("scheduler", "", text, "Use a scheduler that does not duplicate data.", True, share)
     else:
@@ -381,7 +385,7 @@ def _equal_shares(connection: Observed) -> Iterator[Finding]:
     for part in connection.used:
         for slow in full:
             alike = sorted((part.way["new_bytes"], slow.way["new_bytes"]))
-            if part.is_full or part.way["timeouts"] or alike[0] < _ALIKE * alike[1]:
+            if part.is_full or part.way["timeouts"] or alike[0] < _MIN_EQUAL_BYTES_RATIO * alike[1]:
                 continue
             text = (
                 f"The subflow {part.name} carries as much as {slow.name} ({_kb(part.way['new_bytes'])} and "
@@ -394,7 +398,7 @@ def _equal_shares(connection: Observed) -> Iterator[Finding]:
 
 def _slow_start(connection: Observed) -> Iterator[Finding]:
     trip = min((part.rtt_s for part in connection.used if part.rtt_s), default=0.0)
-    if not trip or connection.lasts_s > _FEW_ROUND_TRIPS * trip or connection.retransmitted_share > MIN_LOSS:
+    if not trip or connection.lasts_s > _MAX_SHORT_TRIPS * trip or connection.retransmitted_share > MIN_LOSS:
         return
     text = (
         f"The transfer of {_kb(connection.data['bytes'])} lasts {connection.lasts_s / trip:.1f} round trips of "
@@ -407,7 +411,7 @@ def _slow_start(connection: Observed) -> Iterator[Finding]:
 def _small_segments(connection: Observed) -> Iterator[Finding]:
     longest = max((part.way["longest"] for part in connection.parts), default=0)
     mss = min((part.way["mss"] or 0 for part in connection.used), default=0)
-    if 0 < longest < _SMALL_SEGMENT:
+    if 0 < longest < _MAX_SMALL_SEGMENT_BYTES:
         known = f" The other end accepts {mss} bytes." if mss else ""
         text = f"No packet has more than {longest} bytes of data.{known}"
         yield Finding("mtu", "", text, "Check the MTU of the interfaces, and path MTU discovery.", True, 0.3)

@@ -17,9 +17,9 @@ PACED = ("rate", "on-off", "messages")
 """Workloads whose application sets the rate."""
 _SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux", "round-robin")
 _USUAL_BUFFER = "4 MB"
-_SHORT_TRIPS = 40
-"""Round trips below which slow start is a large part of a transfer."""
-_SLOW_SETUP_TRIPS = 3.0
+_MAX_SHORT_TRIPS = 40
+"""Number of round trips below which slow start is a large part of a transfer."""
+_MIN_SLOW_SETUP_TRIPS = 3.0
 _MIN_EVIDENCE = 0.02
 
 
@@ -127,7 +127,7 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
 
 
 def reinjection(facts: Facts) -> Iterator[Proposal]:
-    """Without the mechanisms that send data twice or halve windows for a full buffer."""
+    """No mechanism that sends data twice or halves windows because of a full buffer."""
     counters = facts.flow["counters"] or {}
     copies = sum(path.report["reinjections"] or 0 for path in facts.paths)
     packets = max(1, sum(path.report["data_packets"] for path in facts.paths))
@@ -180,7 +180,7 @@ def slow_start(facts: Facts) -> Iterator[Proposal]:
     kind = facts.settings["workload"]["kind"]
     completion_s = facts.flow["completion_s"]
     trips = completion_s / facts.largest_rtt_s if completion_s and facts.largest_rtt_s else float("inf")
-    if kind not in ("file", "request-response") or (kind == "file" and trips > _SHORT_TRIPS):
+    if kind not in ("file", "request-response") or (kind == "file" and trips > _MAX_SHORT_TRIPS):
         return
     if facts.protocol in ("tcp", "mptcp") and facts.settings["initial_window"] < 40:  # noqa: PLR2004
         lasts = f"took {trips:.0f} round trips" if kind == "file" else "consists of short responses"
@@ -252,7 +252,7 @@ def handshake(facts: Facts) -> Iterator[Proposal]:
     if (
         facts.protocol != "mptcp"
         or is_unknown
-        or waited < _SLOW_SETUP_TRIPS * trip_s + seconds(facts.settings["rto_initial"])
+        or waited < _MIN_SLOW_SETUP_TRIPS * trip_s + seconds(facts.settings["rto_initial"])
     ):
         return
     cause = "The connection never opened" if setup_s is None else f"The handshake took {setup_s:.2f} s"
@@ -261,7 +261,7 @@ def handshake(facts: Facts) -> Iterator[Proposal]:
 
 
 def nagle(facts: Facts) -> Iterator[Proposal]:
-    """Without Nagle's algorithm, for messages."""
+    """No Nagle's algorithm, for applications that send messages."""
     is_on = facts.settings.get("nagle", facts.protocol in ("sctp", "cmt-sctp"))
     if is_on and facts.settings["workload"]["kind"] in ("messages", "rate", "request-response"):
         cause = "Nagle's algorithm holds small packets back while others are in flight"
@@ -269,7 +269,7 @@ def nagle(facts: Facts) -> Iterator[Proposal]:
 
 
 def association(facts: Facts) -> Iterator[Proposal]:
-    """Settings of SCTP that hold paths back."""
+    """Other values for settings of SCTP that limit paths."""
     if facts.protocol not in ("sctp", "cmt-sctp"):
         return
     settings: Mapping[str, object] = facts.settings

@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 REPS = 5
 TIME_LIMIT_S = 8.0
-_FULL = 0.95
-"""Utilisation from which a link counts as full."""
-_SCREENING = 0.7
-"""Share of the time for the runs with one seed."""
-_VERIFIED = 3
-"""Remedies that run with further seeds."""
-_PAIRED = 8
-"""Remedies of different kinds whose pairs are tried."""
+_MIN_FULL_UTILISATION = 0.95
+"""Minimum utilisation of a full link."""
+_SCREENING_SHARE = 0.7
+"""Share of the time limit for the runs with one seed."""
+_MAX_VERIFIED = 3
+"""Maximum number of remedies that run with further seeds."""
+_MAX_PAIRED = 8
+"""Maximum number of remedies of different kinds that are tried in pairs."""
 _MIN_EVIDENCE = 0.05
 _MAX_UNVERIFIED = 3
 _SAME_GOODPUT = 0.01
-_REPRODUCED = 0.2
-"""Difference from a run on the kernel up to which the simulator stands for it."""
+_MAX_KERNEL_DIFFERENCE = 0.2
+"""Largest relative difference of the goodput up to which the simulator reproduces a run on the kernel."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Explanation:
     possible_bps: float | None
     """Largest rate of the links on the flow's paths without other traffic, bit/s."""
     findings: tuple[Finding, ...]
-    """The first one answers the question."""
+    """Causes with their remedies, the best remedy first."""
     others: tuple[Finding, ...]
     """Remedies whose gain is below 10 %, by gain."""
     left_out: int
@@ -153,11 +153,11 @@ def explain(scenario: Scenario, options: Options | None = None, world: World = "
         facts = Facts.of(trials.first(scenario, chosen.seed), chosen.flow)
         facts.check_duration()
         check = check_of(world, scenario)
-        work = _Work(scenario, trials, chosen, facts, check)
+        work = _ExplanationRuns(scenario, trials, chosen, facts, check)
         return work.verified() if chosen.runs else work.unverified()
 
 
-class _Work:
+class _ExplanationRuns:
     """The runs of one explanation."""
 
     def __init__(
@@ -184,9 +184,9 @@ class _Work:
         if self._options.reps > 1:
             self._second = self._trials.run([self._request(self._seeds()[0], ())])[0]
         proposed = sorted(self._proposed(), key=lambda each: -each.evidence)
-        screened = self._screened(proposed, _SCREENING)
+        screened = self._screened(proposed, _SCREENING_SHARE)
         if not any(each.is_remedy for each in screened):
-            screened += self._screened(self._pairs(screened), _SCREENING)
+            screened += self._screened(self._pairs(screened), _SCREENING_SHARE)
         best, rest = self._repeated(_without_idle_parts(_best_of_kinds(screened)))
         remedies = [*(each for each in ranked(best) if each.is_remedy), *(each for each in rest if each.is_remedy)]
         others = ranked([each for each in (*best, *rest) if not each.is_remedy])
@@ -215,7 +215,7 @@ class _Work:
 
     def _pairs(self, screened: Sequence[Finding]) -> list[Finding]:
         """Pairs of remedies of different kinds, those with the largest gains and evidence first."""
-        chosen = sorted(_best_of_kinds(screened), key=lambda each: -(each.net + each.evidence))[:_PAIRED]
+        chosen = sorted(_best_of_kinds(screened), key=lambda each: -(each.net + each.evidence))[:_MAX_PAIRED]
         pairs = []
         for first, second in itertools.combinations(chosen, 2):
             settings = (*first.settings, *second.settings)
@@ -228,7 +228,7 @@ class _Work:
 
     def _repeated(self, screened: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
         """The best remedies with their gains over several seeds, and the others as they are."""
-        best, rest = list(screened[:_VERIFIED]), list(screened[_VERIFIED:])
+        best, rest = list(screened[:_MAX_VERIFIED]), list(screened[_MAX_VERIFIED:])
         if self._options.reps == 1 or not best:
             return best, rest
         vary = self._variation()
@@ -287,7 +287,9 @@ class _Work:
             return Finding("cross-traffic", facts.name, (), f"Nothing to mend: {reached}. {crossing}{tried}")
         if facts.gap < 2 * MIN_GAIN and possible is not None:
             return Finding("capacity", facts.name, (), f"Nothing to mend: {reached}{tried}")
-        full = next((side for side in facts.sides_there if (side.report["utilisation"] or 0.0) > _FULL), None)
+        full = next(
+            (side for side in facts.sides_there if (side.report["utilisation"] or 0.0) > _MIN_FULL_UTILISATION), None
+        )
         if possible is None and full is not None:
             sentence = f'Nothing to mend: {reached}, and link "{full.link}", which follows a trace, is full{tried}'
             return Finding("capacity", facts.name, (), sentence)
@@ -377,7 +379,7 @@ def explain_document(
         f"simulator now has {mbps(now)}: the findings are those of the simulator."
     )
     found = replace(found, notes=(*found.notes, note))
-    if document["world"] == "kernel" and abs(then - now) > _REPRODUCED * max(then, now):
+    if document["world"] == "kernel" and abs(then - now) > _MAX_KERNEL_DIFFERENCE * max(then, now):
         check = check_of("kernel", scenario)
         return _with_observed(found, facts, lambda settings: is_valid(scenario, settings, check))
     return found

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PACKET_BYTES = 1500
 _MIN_TRIPS = 3
-"""Round trips below which a flow is too short for an explanation."""
+"""Minimum number of round trips of a flow that can be explained."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Side:
     is_forward: bool
     values: Mapping[str, Any]
     report: Mapping[str, Any]
-    """Its entry in the result document."""
+    """The entry in the result document."""
 
     @property
     def key(self) -> str:
@@ -78,7 +78,7 @@ class PathFacts:
     """A path of the flow with its links there and back."""
 
     report: Mapping[str, Any]
-    """Its entry in the result document."""
+    """The entry in the result document."""
     there: tuple[Side, ...]
     """Directions of links that carry the data."""
     back: tuple[Side, ...]
@@ -186,7 +186,7 @@ class Facts:
 
     @property
     def sides_back(self) -> list[Side]:
-        """The directions of links that carry its acknowledgements, each once."""
+        """The directions of links that carry the flow's acknowledgements, each once."""
         return list({side.key: side for path in self.paths for side in path.back}.values())
 
     @cached_property
@@ -227,7 +227,7 @@ class Facts:
         return self._waited_on_kernel_s(cause) if known is None else float(known)
 
     def _waited_on_kernel_s(self, cause: str) -> float:
-        """The same from the times of the paths, where a kernel reports none of the flow.
+        """Time that the flow waited for a cause, from the times of its paths: the kernel reports none for whole flows.
 
         Linux counts a subflow as limited by its send buffer while the connection gives it no data. Either buffer of the
         connection can be the reason; it is the smaller one.

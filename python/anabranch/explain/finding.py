@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch.explain.proposals import Proposal
 
 MIN_GAIN = 0.10
-"""Gain, after the loss of other flows, from which a remedy counts as one."""
+"""Minimum gain of a remedy, after the loss of other flows."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Measured:
 
     @property
     def net(self) -> float:
-        """Mean gain in speed less the loss of other flows, as a share; infinite from a stand-still."""
+        """Mean gain in speed less the loss of other flows, as a share; infinite if the flow had delivered nothing."""
         return statistics.fmean(gain.net for gain in self.gains)
 
     @property
@@ -121,7 +121,7 @@ class Finding:
 
     @property
     def subject(self) -> str:
-        """The path or link that it concerns; empty for the whole flow."""
+        """The affected path or link; empty for the whole flow."""
         return ", ".join(dict.fromkeys(each.subject for each in self.proposals if each.subject))
 
     @property

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 _PACKET_BYTES = 1500
 _MIN_PACKETS = 20
 _USUAL_MTU = 1500
-_BLOATED_TRIPS = 2.0
-"""Full queue, in round trips of its path, from which a queue is too long."""
-_BUSY = 0.5
-"""Share of the time from which a link for acknowledgements counts as busy."""
+_MIN_BLOATED_TRIPS = 2.0
+"""Duration of a full queue, in round trips of its path, from which on the queue is too long."""
+_MIN_BUSY_SHARE = 0.5
+"""Share of the time from which on a link for acknowledgements counts as busy."""
 
 
 def random_loss(facts: Facts) -> Iterator[Proposal]:
@@ -37,7 +37,7 @@ def _random_loss(facts: Facts) -> Iterator[Proposal]:
 
 
 def queue_too_short(facts: Facts) -> Iterator[Proposal]:
-    """A queue of one bandwidth-delay product, where it is shorter and full queues dropped packets."""
+    """A queue of one bandwidth-delay product, where the queue is shorter and dropped packets because it was full."""
     yield from _of_several(list(_queue_too_short(facts)))
 
 
@@ -61,7 +61,7 @@ def bufferbloat(facts: Facts) -> Iterator[Proposal]:
     """Short delays by active queue management, where a queue can hold several round trips of traffic."""
     for path in facts.paths:
         for side in path.there:
-            if side.values["queue"]["kind"] != "fifo" or side.limit_s < _BLOATED_TRIPS * max(path.rtt_s, 0.01):
+            if side.values["queue"]["kind"] != "fifo" or side.limit_s < _MIN_BLOATED_TRIPS * max(path.rtt_s, 0.01):
                 continue
             cause = (
                 f'The queue of link "{side.link}" can hold {ms(side.limit_s)} of traffic and delayed packets by '
@@ -83,7 +83,7 @@ def _reverse_path(facts: Facts) -> Iterator[Proposal]:
         data = None if not side.is_forward else facts.side((side.link, False))
         used = float(side.report["utilisation"] or 0.0)
         there = rates.get((side.link, not side.is_forward))
-        if used < _BUSY and not side.has_loss:
+        if used < _MIN_BUSY_SHARE and not side.has_loss:
             continue
         cause = (
             f'Acknowledgements wait on link "{side.link}", whose way back was busy for {100 * used:.0f} % of the time '

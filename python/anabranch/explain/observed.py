@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 MULTIPATH = ("mptcp", "sctp")
 MIN_LOSS = 0.0015
 """Share of repeated bytes below which losses do not matter."""
-_FULL_QUEUE = 1.2
-"""Mean round-trip time over the smallest one, from which a queue stands at the bottleneck."""
-_FULL_QUEUE_SCTP = 1.15
-"""The same for SCTP: its smallest time is that of a packet full of data, not of the handshake."""
-_QUEUED_SEGMENTS = 2.5
-"""Mean length of a standing queue, at least."""
-_RARELY_QUEUED = 0.2
-"""Mean share of the largest queueing time, below which the queue is mostly empty."""
-_NEAR_LARGEST = 0.85
-"""Goodput over the largest rate, from which a subflow is never much slower than its link."""
-_WAITING = 0.05
-"""Share of time in timeouts, or without data in flight, from which a link is not full."""
+_MIN_QUEUED_RTT_RATIO = 1.2
+"""Ratio of the mean to the smallest round-trip time from which on there is a standing queue at the bottleneck."""
+_MIN_QUEUED_RTT_RATIO_SCTP = 1.15
+"""The ratio for SCTP, whose smallest round-trip time is that of a full data packet, not of the handshake."""
+_MIN_QUEUED_SEGMENTS = 2.5
+"""Minimum mean length of a standing queue, segments."""
+_MAX_EMPTY_QUEUE_SHARE = 0.2
+"""Ratio of the mean to the largest queueing time below which the queue is mostly empty."""
+_MIN_FULL_RATE_RATIO = 0.85
+"""Ratio of the goodput to the largest rate from which on a subflow is never much slower than its link."""
+_MAX_WAITING_SHARE = 0.05
+"""Share of time in timeouts, or without data in flight, from which on a link is not full."""
 DUPLICATES = 0.15
-"""Share of reinjected bytes, from which full links are no reason to change nothing."""
-_BUSY = 0.5
-"""Share of time with data in flight and an open window, below which a link is not full; unknown for SCTP."""
-_FEW_SEGMENTS = 4
+"""Share of reinjected bytes from which on a remedy can help although all links are full."""
+_MIN_SENDING_SHARE = 0.5
+"""Share of time with data in flight and an open window below which a link is not full; unknown for SCTP."""
+_MIN_SEGMENTS = 4
 """Mean number of segments in flight, below which many wait for a delayed acknowledgement."""
 
 
@@ -39,7 +39,7 @@ class Finding:
     """A cause that packets point to."""
 
     kind: str
-    """As of remedies, for example "receive-buffer"; "capacity" if all links are full, "unknown" if no rule applies."""
+    """A kind of remedy such as "receive-buffer"; "capacity" if all links are full, "unknown" if no rule applies."""
     subject: str
     """The subflow that it concerns; empty for the whole connection."""
     sentence: str
@@ -47,9 +47,9 @@ class Finding:
     remedy: str
     """The change that helps; empty if there is none."""
     is_measured: bool
-    """Whether packets show it; otherwise it is inferred."""
+    """Whether packets show the cause; otherwise it is inferred."""
     confidence: float
-    """Estimate of the share of time or bytes that it costs, 0 to 1; ranks findings."""
+    """Estimate of the share of time or bytes that the cause costs, 0 to 1; findings are ranked by it."""
 
     @property
     def basis(self) -> str:
@@ -69,9 +69,9 @@ class Observed:
     """A connection of a capture."""
 
     number: int
-    """From 1 on; the first has the most data."""
+    """Number of the connection; number 1 has the most data."""
     entry: Mapping[str, Any]
-    """Its part of the document."""
+    """The connection's part of the document."""
 
     @property
     def protocol(self) -> str:
@@ -122,11 +122,11 @@ class Observed:
     def is_full(self) -> bool:
         """Whether all subflows that could carry data fill their links: larger buffers do not make them faster."""
         idle = self.share(self.data["waits"]["idle_s"])
-        # Data that are sent twice fill links, too, and larger buffers avoid them.
+        # Data that is sent twice fills links, too, and larger buffers avoid such data.
         if self.reinjected_share >= DUPLICATES:
             return False
         able = [part for part in self.parts if part.bytes or (part.is_open and not part.subflow["is_backup"])]
-        return bool(able) and idle < _WAITING and all(part.is_full for part in able)
+        return bool(able) and idle < _MAX_WAITING_SHARE and all(part.is_full for part in able)
 
     @property
     def reinjected_share(self) -> float:
@@ -184,11 +184,11 @@ class Part:
     number: int
     subflow: Mapping[str, Any]
     way: Mapping[str, Any]
-    """Its values in this direction."""
+    """The values of the subflow in this direction."""
 
     @property
     def name(self) -> str:
-        """Its ends."""
+        """Addresses and ports of both ends."""
         client, server = self.subflow["ends"]
         return f"{client} – {server}"
 
@@ -234,7 +234,7 @@ class Part:
 
     @property
     def back(self) -> Mapping[str, Any]:
-        """Its values in the other direction, with the acknowledgements."""
+        """The values of the subflow in the other direction, with the acknowledgements."""
         return self.subflow["directions"][1 - self.connection.way]  # type: ignore[no-any-return]
 
     @property
@@ -247,18 +247,20 @@ class Part:
     def has_few_in_flight(self) -> bool:
         """Whether few segments are in flight, so that many of them wait for a delayed acknowledgement."""
         mean = float(self.way["flight_mean_bytes"] or 0.0)
-        return 0.0 < mean < _FEW_SEGMENTS * self.segment
+        return 0.0 < mean < _MIN_SEGMENTS * self.segment
 
     @property
     def is_full(self) -> bool:
-        """Whether it fills its link: a queue stands there, or its rate stays near the largest one.
+        """Whether the subflow fills its link: the link has a standing queue, or the rate stays near the largest one.
 
-        The rate alone is no evidence: a window or the application can hold it at the same value all the time. A queue
-        of several segments, or losses, show that the link was reached.
+        The rate alone is no evidence: a window or the application can keep it constant. A queue of several segments, or
+        losses, show that the subflow reached the rate of the link.
         """
         queued_s = self.mean_rtt_s - self.rtt_s
-        is_busy = self.waits("sending") + self.waits("recovery") > _BUSY or self.connection.protocol == "sctp"
-        is_held_up = self.waits("timeout") > _WAITING or self.has_few_in_flight
+        is_busy = (
+            self.waits("sending") + self.waits("recovery") > _MIN_SENDING_SHARE or self.connection.protocol == "sctp"
+        )
+        is_held_up = self.waits("timeout") > _MAX_WAITING_SHARE or self.has_few_in_flight
         if not self.bytes or not self.rtt_s or not is_busy or is_held_up:
             return False
         segments = queued_s * self.goodput_bps / 8.0 / self.segment
@@ -266,14 +268,14 @@ class Part:
         # Acknowledgements of SCTP for one path arrive over another one, so its largest time is no measure of a queue.
         is_sctp = self.connection.protocol == "sctp"
         is_any_queue = self.loss < MIN_LOSS or queued_s >= self.rtt_s or is_sctp
-        is_mostly_queued = is_any_queue or queued_s >= _RARELY_QUEUED * largest_s
-        longer = _FULL_QUEUE_SCTP if is_sctp else _FULL_QUEUE
-        is_standing = self.mean_rtt_s >= longer * self.rtt_s and segments >= _QUEUED_SEGMENTS
+        is_mostly_queued = is_any_queue or queued_s >= _MAX_EMPTY_QUEUE_SHARE * largest_s
+        longer = _MIN_QUEUED_RTT_RATIO_SCTP if is_sctp else _MIN_QUEUED_RTT_RATIO
+        is_standing = self.mean_rtt_s >= longer * self.rtt_s and segments >= _MIN_QUEUED_SEGMENTS
         if is_standing and is_mostly_queued:
             return True
-        is_steady = self.goodput_bps >= _NEAR_LARGEST * (self.way["largest_rate_bps"] or float("inf"))
-        is_held_back = self.connection.share(self.connection.data["waits"]["window_s"]) > _WAITING
-        is_reached = self.loss >= MIN_LOSS or (segments >= _QUEUED_SEGMENTS and not is_held_back)
+        is_steady = self.goodput_bps >= _MIN_FULL_RATE_RATIO * (self.way["largest_rate_bps"] or float("inf"))
+        is_held_back = self.connection.share(self.connection.data["waits"]["window_s"]) > _MAX_WAITING_SHARE
+        is_reached = self.loss >= MIN_LOSS or (segments >= _MIN_QUEUED_SEGMENTS and not is_held_back)
         return bool(is_steady and is_reached)
 
     def waits(self, cause: str) -> float:

@@ -21,7 +21,7 @@ class Proposal:
     """A remedy of one kind for one flow, path or link."""
 
     subject: str
-    """The path or link that it concerns; empty for the whole flow."""
+    """The affected path or link; empty for the whole flow."""
     settings: tuple[str, ...]
     """Settings "key=value" as for `--set`; a later one wins."""
     cause: str
@@ -63,6 +63,6 @@ def ms(time_s: float) -> str:
 
 
 def best_path(facts: Facts) -> PathFacts | None:
-    """The path with the largest rate; of equal ones that with the smallest round-trip time."""
+    """The path with the largest rate; of equal ones the path with the smallest round-trip time."""
     known = [path for path in facts.paths if path.rate_bps is not None and path.there]
     return max(known, key=lambda path: (path.rate_bps or 0.0, -path.rtt_s), default=None)

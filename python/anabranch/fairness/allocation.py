@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
     Matrix = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
-_TIGHT = 1e-6
-"""Relative tolerance of comparisons between rates; well above the errors of the solvers."""
+_RATE_TOLERANCE = 1e-6
+"""Relative tolerance of comparisons between rates; it is well above the errors of the solvers."""
 
 
 def is_feasible(network: Network, allocation: Mapping[str, float]) -> bool:
@@ -51,7 +51,7 @@ def is_feasible(network: Network, allocation: Mapping[str, float]) -> bool:
         return False
     programme = _Programme.of(network, wanted)
     scale, _ = programme.largest_floor(np.array(list(wanted.values())) / programme.unit, set())
-    return scale >= 1.0 - _TIGHT
+    return scale >= 1.0 - _RATE_TOLERANCE
 
 
 def competitors(network: Network) -> list[list[str]]:
@@ -70,7 +70,9 @@ def _is_bottleneck(network: Network, direction: Direction) -> bool:
     """Whether the paths over a direction of a link could carry more if only this direction were faster."""
     paths = [path for found in network.paths.values() for path in found if direction in path]
     others = [tuple(d for d in path if d != direction) for path in paths]
-    return not all(others) or largest_total_bps(others, network.rates) > network.rates[direction] * (1.0 + _TIGHT)
+    return not all(others) or largest_total_bps(others, network.rates) > network.rates[direction] * (
+        1.0 + _RATE_TOLERANCE
+    )
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,7 @@ def _weighted_max_min(network: Network, weights: Mapping[str, float]) -> dict[st
     while len(kept) < len(alone_bps):
         level, prices = programme.largest_floor(floors, kept)
         # The prices of growing flows add up to 1: at least one of them is limited.
-        held = {f for f in range(len(alone_bps)) if f not in kept and prices[f] > _TIGHT}
+        held = {f for f in range(len(alone_bps)) if f not in kept and prices[f] > _RATE_TOLERANCE}
         kept |= held
         levels[list(held)] = level * chosen[list(held)]
         # Without this margin, rounding in the solver could leave the next programme without a solution.
@@ -272,7 +274,7 @@ def proportional(network: Network) -> dict[str, float]:
     programme = _Programme.of(network, alone_bps)
     totals = _largest_product(programme, np.array(list(alone_bps.values())) / programme.unit)
     better = -float(solve(-(1.0 / totals) @ programme.belongs, programme.uses, programme.limits).fun) - len(alone_bps)
-    if better > _TIGHT:
+    if better > _RATE_TOLERANCE:
         raise RunFailed(f"the proportionally fair allocation was not found: another is better by {better:.1e}")
     return {**allocation, **dict(zip(programme.flows, map(float, totals * programme.unit), strict=True))}
 

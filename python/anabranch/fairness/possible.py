@@ -1,4 +1,4 @@
-"""The largest total rate of the flows of a run, which their goodput can be compared with."""
+"""The largest total rate of the flows of a run, for a comparison with their goodput."""
 
 from __future__ import annotations
 

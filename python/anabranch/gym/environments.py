@@ -29,13 +29,13 @@ STEP_S = 0.1
 
 PATHS = 2
 
-_MOST_RATE_BPS = 100e6
-_MOST_BYTES = 1e6
-_MOST_DELAY_S = 1.0
-_MOST_PACKETS = 100.0
+_MAX_RATE_BPS = 100e6
+_MAX_BYTES = 1e6
+_MAX_DELAY_S = 1.0
+_MAX_PACKETS = 100.0
 
-_PER_PATH = 5
-_OF_FLOW = 2
+_VALUES_PER_PATH = 5
+_VALUES_PER_FLOW = 2
 
 
 class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
@@ -46,7 +46,7 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
     """Key of the flow that names the steered algorithm."""
     algorithm: ClassVar[str]
     least_action: ClassVar[float]
-    """Least number of an action; the largest is 1."""
+    """Smallest number of an action; the largest is 1."""
 
     def __init__(self, split: Split = "train", scenario: Scenario | None = None) -> None:
         """Open an environment.
@@ -64,7 +64,7 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
         self.split = split
         self.scenario = scenario if scenario is not None else network(SPLITS[split][0])
         self._fixed = scenario
-        size = PATHS * _PER_PATH + _OF_FLOW
+        size = PATHS * _VALUES_PER_PATH + _VALUES_PER_FLOW
         self.action_space = gymnasium.spaces.Box(self.least_action, 1.0, (PATHS,), np.float32)
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (size,), np.float32)
         self._run: Simulation | None = None
@@ -154,7 +154,7 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
         """The reward of the last step."""
 
     def close(self) -> None:
-        """Drop the run."""
+        """Close the run."""
         self._run = None
 
     def _flow_name(self) -> str:
@@ -174,18 +174,18 @@ class _Environment(gymnasium.Env["NDArray[np.float32]", "NDArray[np.float32]"]):
 
     def _observation(self) -> NDArray[np.float32]:
         """The values of the step, each from 0 to 1."""
-        values = np.zeros(PATHS * _PER_PATH + _OF_FLOW)
+        values = np.zeros(PATHS * _VALUES_PER_PATH + _VALUES_PER_FLOW)
         before = self._paths(self._last)
         for at, path in enumerate(self._paths(self._now)):
             old = before[at] if at < len(before) else {"delivered_bytes": 0, "retransmissions": 0}
-            values[at * _PER_PATH : (at + 1) * _PER_PATH] = (
-                (path["delivered_bytes"] - old["delivered_bytes"]) * 8 / STEP_S / _MOST_RATE_BPS,
-                (path["srtt_s"] or 0.0) / _MOST_DELAY_S,
-                path["in_flight_bytes"] / _MOST_BYTES,
-                path["cwnd_bytes"] / _MOST_BYTES,
-                (path["retransmissions"] - old["retransmissions"]) / _MOST_PACKETS,
+            values[at * _VALUES_PER_PATH : (at + 1) * _VALUES_PER_PATH] = (
+                (path["delivered_bytes"] - old["delivered_bytes"]) * 8 / STEP_S / _MAX_RATE_BPS,
+                (path["srtt_s"] or 0.0) / _MAX_DELAY_S,
+                path["in_flight_bytes"] / _MAX_BYTES,
+                path["cwnd_bytes"] / _MAX_BYTES,
+                (path["retransmissions"] - old["retransmissions"]) / _MAX_PACKETS,
             )
-        values[-2:] = (self._goodput_bps() / _MOST_RATE_BPS, self._now["reordering_buffer_bytes"] / _MOST_BYTES)
+        values[-2:] = (self._goodput_bps() / _MAX_RATE_BPS, self._now["reordering_buffer_bytes"] / _MAX_BYTES)
         return np.clip(values, 0.0, 1.0).astype(np.float32)
 
     def _goodput_bps(self) -> float:
@@ -212,7 +212,7 @@ class Scheduler(_Environment):
 
     def reward(self) -> float:
         """The goodput in units of 100 Mbit/s."""
-        return self._goodput_bps() / _MOST_RATE_BPS
+        return self._goodput_bps() / _MAX_RATE_BPS
 
 
 class Congestion(_Environment):
@@ -244,4 +244,4 @@ class Congestion(_Environment):
         ]
         repeated = sum(path["retransmissions"] for path in now) - sum(path["retransmissions"] for path in before)
         delay = sum(delays) / max(len(delays), 1)
-        return self._goodput_bps() / _MOST_RATE_BPS - 0.1 * delay - repeated / _MOST_PACKETS
+        return self._goodput_bps() / _MAX_RATE_BPS - 0.1 * delay - repeated / _MAX_PACKETS

@@ -19,7 +19,7 @@ CONTROL = "gym-windows"
 
 
 class Instances(threading.local):
-    """Where instances that this thread creates are kept."""
+    """The schedulers and controls that this thread has created."""
 
     schedulers: list[SharesScheduler]
     controls: list[SteeredControl]
@@ -34,7 +34,7 @@ _INSTANCES = Instances()
 
 @contextmanager
 def collected(schedulers: list[SharesScheduler], controls: list[SteeredControl]) -> Iterator[None]:
-    """Collect the instances that a simulation creates meanwhile in this thread."""
+    """Collect in these lists the instances that simulations create in this thread during the context."""
     before = _INSTANCES.schedulers, _INSTANCES.controls
     _INSTANCES.schedulers, _INSTANCES.controls = schedulers, controls
     try:

@@ -15,7 +15,7 @@ BUILT = Path(__file__).parent / "lab.html"
 MAX_SCENARIO_BYTES = 256 * 1024
 """Largest scenario that the page opens, in bytes of UTF-8."""
 
-_PLACE = '<script type="application/json" id="given">null</script>'
+_PLACEHOLDER = '<script type="application/json" id="given">null</script>'
 
 
 def page(scenario: str | None, seed: int | None, file: str = "scenario") -> str:
@@ -41,7 +41,7 @@ def page(scenario: str | None, seed: int | None, file: str = "scenario") -> str:
     _check(scenario, file)
     # "<" could end the element; JSON allows its escape in texts, and has it nowhere else.
     given = json.dumps({"scenario": scenario, "seed": seed}).replace("<", "\\u003c")
-    return built.replace(_PLACE, _PLACE.replace("null", given), 1)
+    return built.replace(_PLACEHOLDER, _PLACEHOLDER.replace("null", given), 1)
 
 
 def _check(scenario: str, file: str) -> None:

@@ -24,7 +24,7 @@ direction = "{direction}"
 start = "{start} s"
 workload = {workload}
 """
-_DATAGRAM = 1448
+_DATAGRAM_BYTES = 1448
 """Payload in bytes that fits an Ethernet packet with IPv6, with a margin."""
 
 
@@ -111,7 +111,7 @@ def usual(protocol: str, *, rate: float | None, length: int | None, size: int | 
     """
     if protocol == "udp" and rate is None and size is None:
         rate = 1e6
-    length = _DATAGRAM if length is None and protocol == "udp" else length
+    length = _DATAGRAM_BYTES if length is None and protocol == "udp" else length
     message = f', message = "{length} B"' if length is not None else ""
     if size is not None:
         if rate is not None:

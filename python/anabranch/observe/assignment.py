@@ -46,7 +46,7 @@ def access(rates: Mapping[Pair, float]) -> Access | None:
 
 
 def _needed(rates: Mapping[Pair, float], found: Access, last: str) -> Access:
-    """Keeps only the limits that the rates need, and tries to remove those of one side last."""
+    """The limits that the rates need; the limits of one side are removed last."""
     sides = [found.there, found.here] if last == "here" else [found.here, found.there]
     for limits in sides:
         for end, rate in list(limits.items()):

@@ -23,7 +23,7 @@ _MAX_SILENT_HOPS = 4
 """Number of successive hops without an answer after which a trace ends."""
 _PROBE_TIMEOUT_S = 0.8
 _TRIES = 2
-_HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
+_HEADER_BYTES = {socket.AF_INET: 28, socket.AF_INET6: 48}
 
 Answer = tuple[str, bool]
 """Answering address, and whether it is the end of the route."""
@@ -112,7 +112,7 @@ def path_mtu(pair: Pair) -> tuple[int | None, bool]:
             for _ in range(10):
                 before, mtu = mtu, own.getsockopt(level, known)
                 # The length field limits a datagram.
-                payload = bytes(min(mtu, 65_535) - _HEADERS[pair.family])
+                payload = bytes(min(mtu, 65_535) - _HEADER_BYTES[pair.family])
                 try:
                     own.send(payload)
                 except OSError as error:

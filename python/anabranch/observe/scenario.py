@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MTU = 1500
 """MTU of paths without a measured one, bytes."""
-_HEADERS = {False: 20 + 32, True: 40 + 32}
+_HEADER_BYTES = {False: 20 + 32, True: 40 + 32}
 """Header bytes of a packet: IPv6, and TCP with timestamps."""
 _MIN_QUEUE_PACKETS = 10
 """Minimum queue length: an initial window (RFC 6928)."""
@@ -140,7 +140,7 @@ def _between(pair: Pair, observations: Sequence[Observation]) -> Between:
     mtu = max(1280 if six else 576, min(65_535, min(mtus, default=_MTU)))
     times = [seen.rtt.min_s for seen in usable if seen.rtt is not None]
     goodput = rates(usable)
-    on_wire = mtu / (mtu - _HEADERS[six])
+    on_wire = mtu / (mtu - _HEADER_BYTES[six])
     both = (goodput[0].middle * on_wire, goodput[1].middle * on_wire) if goodput else None
     if both is not None and min(both) < _MIN_RATE_BPS:
         both = None

@@ -224,7 +224,7 @@ def _reach(length: float) -> float:
 
 
 def zeros(axes: Axes, chosen: Sequence[Sample], colour: str, marker: str) -> None:
-    """Draw a whole mark for each value of 0, which a bar does not show and the axis would cut."""
+    """Draw a mark for each value of 0: a bar of height 0 is invisible, and the axis would cut a clipped mark."""
     xs = [s.x for s in chosen if s.ours.centre == 0.0]
     if xs:
         axes.plot(

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from anabranch.comparison.differences import Difference
     from anabranch.stats import Bounds
 
-_ALWAYS = "goodput"
-"""Metric that the short table shows in any case."""
+_ALWAYS_SHOWN_METRIC = "goodput"
+"""Metric that the short table always shows."""
 _STYLES = {"better": "green", "worse": "red"}
-_CHANCE = 0.05
-"""Share of intervals that exclude 0 where there is no difference."""
-_SEPARATED = 10_000
-"""Numbers from here on have separators of thousands instead of four significant digits."""
+_CHANCE_SHARE = 0.05
+"""Expected share of intervals that exclude 0 although there is no difference."""
+_MIN_SEPARATED = 10_000
+"""Smallest number with separators of thousands instead of four significant digits."""
 
 
 def print_comparison(comparison: Comparison, console: Console, *, every: bool, chosen: Collection[str] = ()) -> None:
@@ -56,7 +56,7 @@ def print_comparison(comparison: Comparison, console: Console, *, every: bool, c
 
 def _is_shown(row: Difference, chosen: Collection[str]) -> bool:
     """Whether the short table has a row: metrics of fairness follow from goodputs and would repeat them."""
-    if row.metric in chosen or row.metric == _ALWAYS:
+    if row.metric in chosen or row.metric == _ALWAYS_SHOWN_METRIC:
         return True
     return row.is_shown and not isinstance(METRICS[row.metric], FairnessMetric)
 
@@ -95,7 +95,7 @@ def _coverage(rows: Sequence[Difference]) -> str:
 
 
 def _interval(row: Difference) -> str:
-    """The interval, relative where the difference is."""
+    """The interval as text; relative if the difference is relative."""
     if row.interval is None:
         return "–"
     if row.relative_interval is None:
@@ -109,7 +109,7 @@ def _percent(bounds: Bounds) -> str:
 
 def digits(value: float, sign: str = "") -> str:
     """A number with four significant digits, but without an exponent if it is large."""
-    return f"{value:{sign},.0f}" if abs(value) >= _SEPARATED else f"{value:{sign}.4g}"
+    return f"{value:{sign},.0f}" if abs(value) >= _MIN_SEPARATED else f"{value:{sign}.4g}"
 
 
 def _runs(count: int) -> str:
@@ -129,7 +129,7 @@ def _about_intervals(rows: Sequence[Difference]) -> str:
     count = sum(row.is_shown for row in usable)
     return (
         f"{count} of {len(usable)} intervals exclude 0 ({pairs}). Without any true difference about "
-        f"{_CHANCE * len(usable):.2g} would."
+        f"{_CHANCE_SHARE * len(usable):.2g} would."
     )
 
 

@@ -30,7 +30,7 @@ NOTE = (
     "gain of each remedy; the command in the last column does so for the point that misses most of its links' rate."
 )
 MAX_POINTS = 100
-"""Points of an experiment that are examined, at equal distances."""
+"""Maximum number of points of an experiment that are examined, at equal distances."""
 _TITLES = {**{kind.name: kind.title for kind in KINDS}, **WITHOUT_REMEDY, "unknown": "no cause is known"}
 
 

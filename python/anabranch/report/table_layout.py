@@ -1,9 +1,8 @@
 """Tables at a terminal and in pipes that show every number whole.
 
-Into a file or a pipe a table is as wide as it has to be, and no line ends in blanks. A terminal that is too narrow gets
-it with texts folded between words first, then without the columns that can be left out best, which a line below names,
-and at last with words cut onto several lines. The terminal wraps a table that still does not fit. A number is never
-cut.
+In a file or a pipe a table has its full width, and no line ends in blanks. On a terminal that is too narrow, texts are
+folded between words first. Then the least important columns are omitted, and a line below the table names them. Finally
+words are cut onto several lines. The terminal wraps a table that still does not fit. A number is never cut.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-_FOLDED = 14  # characters to which words may be folded
+_MIN_FOLDED_CHARS = 14  # width in characters to which columns of words are folded
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Column:
     words: bool = False
     """Whether it holds words: set to the left, and folded where space is short."""
     spare: int = 0
-    """0 for a column that always stays; of the others the one with the largest number goes first."""
+    """0 for a column that is always shown; of the others the one with the largest number is omitted first."""
 
     @property
     def name(self) -> str:
@@ -62,7 +61,7 @@ class Sheet:
         return grid([column.name for column in self.columns], rows, numbers, self._title)
 
     def print(self, console: Console) -> None:
-        """Print the table, and below it what a narrow terminal had no room for."""
+        """Print the table, and below it the names of the columns that a narrow terminal has no room for."""
         natural = [self._width(i) for i in range(len(self.columns))]
         room = console.width if console.is_terminal else max(console.width, _total(natural))
         least = [self._least(i) for i in range(len(self.columns))]
@@ -73,11 +72,12 @@ class Sheet:
             if not self.columns[spare].spare:
                 break
             shown.remove(spare)
-        # With the dropped columns gone there may be room to fold less.
+        # Without the omitted columns there may be room for wider ones.
         kept = _fold([natural[i] for i in shown], [least[i] for i in shown], room)
         if _total(kept) > room:
             folded = [
-                min(width, _FOLDED) if self.columns[i].words else width for i, width in zip(shown, kept, strict=True)
+                min(width, _MIN_FOLDED_CHARS) if self.columns[i].words else width
+                for i, width in zip(shown, kept, strict=True)
             ]
             kept = _fold(kept, folded, room)
         self._write(console, self._table(shown, kept), _total(kept))
@@ -98,7 +98,7 @@ class Sheet:
         # Blanks at the beginning of a line set it in.
         words = (word for cell in cells for line in str(cell).split("\n") for word in line.strip().split(" "))
         indents = (cell_len(line) - cell_len(line.lstrip()) for cell in cells for line in str(cell).split("\n"))
-        return min(self._width(index), max(_FOLDED, max(map(cell_len, words)) + max(indents)))
+        return min(self._width(index), max(_MIN_FOLDED_CHARS, max(map(cell_len, words)) + max(indents)))
 
     @staticmethod
     def _write(console: Console, table: Table, width: int) -> None:
@@ -132,12 +132,12 @@ class Sheet:
 
 
 def _text(cell: str | Text) -> Text:
-    """A cell as it is to be shown: text is taken literally, square brackets and all."""
+    """The text of a cell; square brackets in it are no markup."""
     return cell if isinstance(cell, Text) else Text(cell)
 
 
 def _fold(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """Widths folded as far as need be, none below its least: the widest column that can gives way first."""
+    """Widths that fit the room: the widest column that is above its minimum is narrowed first."""
     widths = list(natural)
     while _total(widths) > room:
         wide = [i for i, width in enumerate(widths) if width > least[i]]
@@ -148,5 +148,5 @@ def _fold(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
 
 
 def _total(widths: Sequence[int]) -> int:
-    """Characters of a line: the columns, a space between each two, and one at both ends."""
+    """Number of characters of a line: the columns, a space between each two, and one at each end."""
     return sum(widths) + len(widths) + 1

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def print_result(result: Result, console: Console) -> None:
-    """Print what came out of one run."""
+    """Print the result of one run."""
     for sheet in sheets(result.document):
         sheet.print(console)
     for line in sentences(result):
@@ -51,7 +51,7 @@ def sentences(result: Result) -> list[str]:
 
 
 def _likely_cause(document: Document) -> list[str]:
-    """Why the first flow with several paths is slow, if its run points to a cause."""
+    """The likely cause that slows down the first flow with several paths; empty if the run shows none."""
     from anabranch.explain.likely import likely_cause
 
     # Results of early versions do not contain their scenario.
@@ -171,7 +171,7 @@ def tally(analysis: Analysis) -> str:
 
 
 def form(analysis: Analysis) -> str:
-    """A sentence on the form of the study that a report is of, and on a lack of published values."""
+    """A sentence on the form of the study in a report, and on a lack of published values."""
     count = len(analysis.runs)
     text = f"{analysis.effort.name.capitalize()} form: {count} runs of {count + analysis.missing}."
     has_values = any(c.published is not None for c in analysis.comparisons)

@@ -1,4 +1,4 @@
-"""Congestion controls that couple paths, asked for where there is one path."""
+"""Finds flows with a single path that use a congestion control for several paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ONE_PATH = ("tcp", "sctp")
 
 
 def uncoupled(document: Document) -> list[str]:
-    """A sentence for each flow whose control has nothing to couple."""
+    """A sentence for each flow with a coupled congestion control and a single path."""
     coupled = simulator.coupled()
     return [
         f'"{flow["name"]}" is {flow["protocol"]}, which sends over one path: {flow["congestion"]} couples nothing '

@@ -62,5 +62,5 @@ def _measured(measured: Measured) -> dict[str, object]:
 
 
 def _number(value: float) -> float | None:
-    """A number; `None` for one that JSON cannot hold."""
+    """A number; `None` for one that JSON cannot represent."""
     return value if math.isfinite(value) else None

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from anabranch.study.world_comparison import Cell, WorldComparison
 
 LATE = "†"
-"""Mark of a value that was measured on a machine which did not keep up."""
+"""Mark of a value from a machine that did not keep up with its network."""
 _SHORT = {PUBLISHED: "publ.", "sim": "sim.", "user": "user", "kernel": "kernel"}
 _LACKING = {"sim": "simulated", "user": "in user space", "kernel": "of the kernel"}
-"""Adjuncts of "no value"."""
+"""Ends of sentences about cells without a value, by world."""
 
 
 def write_all(comparison: WorldComparison, folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Everything that a study leaves in its folder: tables, figures, report."""
+"""Writes the results of a study into its folder: tables, figures and the report."""
 
 from __future__ import annotations
 

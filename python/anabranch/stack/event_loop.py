@@ -15,14 +15,14 @@ from anabranch._core.simulator import InputErrors
 
 
 class _Waiting:
-    """The calls that wait in a loop. It has no reference to the loop, whose entry would keep it alive."""
+    """The waiting calls of an event loop. A reference to the loop would keep its entry in `_LOOPS` alive."""
 
     def __init__(self) -> None:
         self.calls = _native.Calls()
         self.woken: dict[int, asyncio.Future[None]] = {}
 
     def wake(self) -> None:
-        """Wake the calls that can go on."""
+        """Wake the calls that can continue."""
         for key in self.calls.take():
             woken = self.woken.pop(key, None)
             if woken is not None and not woken.done():

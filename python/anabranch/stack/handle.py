@@ -29,7 +29,7 @@ class Handle:
         return self._addresses[1]
 
     def shutdown(self) -> None:
-        """End writing: the rest is sent, then the end. Reading goes on; `ended` waits until the peer has everything."""
+        """End writing after the unsent data. Reading continues; `ended` waits until the peer has acknowledged all."""
         with InputErrors():
             self._handle.shutdown()
 
@@ -39,7 +39,7 @@ class Handle:
             self._handle.abort()
 
     def close(self) -> None:
-        """Release the connection, whose written data is still sent. If received data was not read, it is reset."""
+        """Release the connection; written data is still sent. If received data is unread, the connection is reset."""
         self._handle.close()
 
     def __repr__(self) -> str:

@@ -33,13 +33,13 @@ class Tun:
     """A TUN interface, which is created with the stack and removed with it. Needs CAP_NET_ADMIN."""
 
     name: str
-    """Its name, for example "ana0"."""
+    """Name of the interface, for example "ana0"."""
     kernel: str
     """The kernel's address with the length of the prefix, for example "10.99.0.1/24"."""
     own: str
     """The address of the stack, for example "10.99.0.2"."""
     backup: bool = False
-    """The path carries data only while no other path can."""
+    """Whether the path carries data only while no other path can."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class Message:
     """A received message, or a part of one."""
 
     data: bytes
-    """Its bytes."""
+    """The bytes of the message or the part."""
     stream: int
     """The stream."""
     ppid: int
     """The payload protocol identifier."""
     unordered: bool
-    """It was sent unordered."""
+    """Whether the message was sent unordered."""
     more: bool
-    """The message continues in the next part of the same stream; only a message larger than the receive buffer has
-    parts."""
+    """Whether the message continues in the next part of the same stream; only a message larger than the receive buffer
+    has parts."""
     aborted: bool
-    """The sender has abandoned the message of the previous parts; this part has no bytes."""
+    """Whether the sender has abandoned the message of the previous parts; this part then has no bytes."""
 
 
 def opened(

@@ -50,7 +50,7 @@ _PROXIES = ".proxies"
 _NAME = re.compile(r"ab-(t?[0-9a-f]{6})-.+")
 """Names of testbeds' namespaces. Only those with a mark belong to testbeds."""
 
-_PLAIN = re.compile(r"(?!host[0-9]+$)[A-Za-z0-9._][A-Za-z0-9._-]{0,47}")
+_VALID_HOST_NAME = re.compile(r"(?!host[0-9]+$)[A-Za-z0-9._][A-Za-z0-9._-]{0,47}")
 """Names of hosts that are valid in names of namespaces, except `host<number>`, which replaces invalid names."""
 
 
@@ -357,7 +357,7 @@ class Testbed:
                     hosts.replace_routes(self.namespaces[other["name"]], other, index, settings)
 
     def _set_backup(self, flow: Mapping[str, Any], links: list[str]) -> None:
-        """Make the addresses of these links backups of Multipath TCP, and the others usual ones."""
+        """Make the addresses of these links backups of Multipath TCP, and the other addresses regular ones."""
         for end in (flow["from"], flow.get("through", flow["to"])):
             host = next(other for other in self.layout["hosts"] if other["name"] == end)
             backups = {interface["address"] for interface in host["interfaces"] if interface["link"] in links}
@@ -368,7 +368,7 @@ class Testbed:
 
 def _label(host: str, number: int) -> str:
     """The part of a namespace's name for a host."""
-    return host if _PLAIN.fullmatch(host) else f"host{number}"
+    return host if _VALID_HOST_NAME.fullmatch(host) else f"host{number}"
 
 
 def _privileged() -> None:
@@ -486,7 +486,7 @@ def _socket_of(name: str) -> Path:
 
 
 def present(name: str) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The links of a testbed that is up, each with the present values of both directions; none without its socket."""
+    """The links of a testbed that is up, each with the present values of both directions; empty without a socket."""
     path = _socket_of(name)
     if not path.exists():
         return []

@@ -24,7 +24,7 @@ _FIRST_TABLE = 100
 _MAIN = 254
 """The main routing table (`RT_TABLE_MAIN`)."""
 
-_TRANSMIT_QUEUE = 10_000
+_TRANSMIT_QUEUE_PACKETS = 10_000
 """Length of an interface's queue, packets: more than a host sends at once, because a full queue would drop packets."""
 
 _NO_DAD = 0x02
@@ -239,7 +239,7 @@ def _interface(routes: IPRoute, number: int, interface: Mapping[str, Any], setti
     family, length = _family(interface), _length(interface)
     _address(routes, index, interface)
     whole = {} if settings.offload else {"IFLA_GSO_MAX_SEGS": 1}
-    routes.link("set", index=index, txqlen=_TRANSMIT_QUEUE, **whole)
+    routes.link("set", index=index, txqlen=_TRANSMIT_QUEUE_PACKETS, **whole)
     table = _FIRST_TABLE + number
     if settings.policy_routing:
         routes.rule("add", family=family, src=interface["address"], src_len=length, table=table, priority=table)

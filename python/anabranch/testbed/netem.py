@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     from pyroute2 import IPRoute
 
-_ETHERNET = 14
+_ETHERNET_HEADER_BYTES = 14
 """Bytes of the Ethernet header, which tbf counts on veth and a scenario's links do not."""
 
-_IN_FLIGHT = 100_000
-"""Limit of netem in packets: more than the links of a testbed hold."""
+_MAX_NETEM_PACKETS = 100_000
+"""Limit of netem's queue in packets: more than the links of a testbed hold."""
 
 _SIOCETHTOOL = 0x8946
-_OFF = (0x15, 0x17, 0x1F, 0x24, 0x2C)
+_DISABLED_OFFLOADS = (0x15, 0x17, 0x1F, 0x24, 0x2C)
 """Receive and transmit checksums, TSO, GSO and GRO (`ETHTOOL_SRXCSUM` and so on), which must be off."""
 
 _FORWARDING = {
@@ -184,16 +184,16 @@ def _shape(device: str, model: Mapping[str, Any]) -> None:
         delay, loss = _number(model["delay"], _SECONDS), model["loss"].get("rate", 0.0)
         parent: dict[str, int] = {"parent": 0xFFFFFFFF}
         if delay > 0 or loss > 0:
-            impairment = {"delay": round(delay * 1e6), "loss": loss * 100, "limit": _IN_FLIGHT}
+            impairment = {"delay": round(delay * 1e6), "loss": loss * 100, "limit": _MAX_NETEM_PACKETS}
             _discipline(routes, "netem", index, handle=0x10000, **parent, **impairment)
             parent = {"parent": 0x10001}
         # tbf counts an Ethernet header per packet, a scenario's link its overhead: scale the rate.
-        framed = (model["mtu"] + _ETHERNET) / (model["mtu"] + model["overhead"])
+        framed = (model["mtu"] + _ETHERNET_HEADER_BYTES) / (model["mtu"] + model["overhead"])
         rate = round(_number(model["rate"], _RATES) * framed / 8)
-        burst = 2 * (model["mtu"] + _ETHERNET)
+        burst = 2 * (model["mtu"] + _ETHERNET_HEADER_BYTES)
         limit, unit = model["queue"]["limit"].split()
         size = math.ceil(float(limit) * _BYTES[unit])
-        room = (size * (model["mtu"] + _ETHERNET) if unit == "packets" else size) + burst
+        room = (size * (model["mtu"] + _ETHERNET_HEADER_BYTES) if unit == "packets" else size) + burst
         _discipline(routes, "tbf", index, handle=0x20000, **parent, rate=rate, burst=burst, limit=room)
         if unit == "packets":
             _discipline(routes, "pfifo", index, handle=0x30000, parent=0x20001, limit=size)
@@ -231,7 +231,7 @@ def _routes(router: Mapping[str, Any]) -> None:
 def _without_offloads(device: str) -> None:
     """Switch offloads off: packets then have the sizes of packets on a wire."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
-        for command in _OFF:
+        for command in _DISABLED_OFFLOADS:
             value = (ctypes.c_uint32 * 2)(command, 0)
             request = device.encode().ljust(16, b"\0") + ctypes.addressof(value).to_bytes(8, "little").ljust(24, b"\0")
             fcntl.ioctl(channel, _SIOCETHTOOL, request)

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 MAX_SUBFLOWS = 8
 """Maximum number of subflows that the kernel's path manager makes besides the first."""
 
-_QUIET = {
+_COMMON_SYSCTLS = {
     "net.ipv4.conf.all.rp_filter": "0",
     "net.ipv4.conf.default.rp_filter": "0",
     "net.ipv4.tcp_no_metrics_save": "1",
     "net.ipv4.tcp_sack": "1",
 }
-_QUIET_IPV6 = {
+_COMMON_IPV6_SYSCTLS = {
     "net.ipv6.conf.all.accept_dad": "0",
     "net.ipv6.conf.default.accept_dad": "0",
     "net.ipv6.conf.default.autoconf": "0",
@@ -118,7 +118,7 @@ class HostSettings:
             self.main = {new if address == old else address: number for address, number in self.main.items()}
 
     def set_backups(self, backups: set[str]) -> list[str]:
-        """Make these addresses backups, and the others usual ones; returns the endpoints whose flags change."""
+        """Make these addresses backups, and the others regular ones; returns the endpoints whose flags change."""
         changed = []
         for address, flags in self.endpoints.items():
             new = flags | _BACKUP if address in backups else flags & ~_BACKUP
@@ -191,7 +191,9 @@ def _without_flows(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     for declared in layout["hosts"]:
         host = found[declared["name"]]
         has_ipv6 = any(":" in interface["address"] for interface in declared["interfaces"])
-        host.sysctls.update(_QUIET | (_QUIET_IPV6 if has_ipv6 else {"net.ipv6.conf.all.disable_ipv6": "1"}))
+        host.sysctls.update(
+            _COMMON_SYSCTLS | (_COMMON_IPV6_SYSCTLS if has_ipv6 else {"net.ipv6.conf.all.disable_ipv6": "1"})
+        )
         host.offload = scenario["offload"]
     return found
 
