@@ -386,8 +386,8 @@ pub struct FlowEvent {
 pub enum FlowChange {
     /// Indices of the links whose addresses are backups from now on, for Multipath TCP.
     Backup(Vec<usize>),
-    /// Index of the link of the receiver of the data whose address becomes the primary destination, for SCTP, and the
-    /// version of the address; `None` for the only one.
+    /// For SCTP: index of the receiver's link whose address becomes the primary destination, and the IP version of that
+    /// address; `None` if the link has one version only.
     Primary(usize, Option<IpVersion>),
 }
 

@@ -109,7 +109,7 @@ pub(super) fn descend(
         let key = parts.find(segment).map_err(fault)?;
         parts = key.map_or(Parts::None, |key| Parts::below(&key.shape));
         if matches!(parts, Parts::None) {
-            return Err(fault(format!("{} has no keys; end the path with it", quoted(segment))));
+            return Err(fault(format!("{} has no keys; remove the rest of the path", quoted(segment))));
         }
         let empty = || Node { origin, data: Data::Table(Table::default()) };
         let node = table.get_or_insert(segment, empty);

@@ -20,15 +20,15 @@ use core::net::{IpAddr, SocketAddr};
 /// Maximum number of peer addresses that are stored: they are part of the cookie, which must fit a packet.
 const MAX_PEER_ADDRESSES: usize = 32;
 
-/// The rows of the table in RFC 9260 §5.2.4.
+/// The actions in the table of RFC 9260 §5.2.4 for a COOKIE ECHO of an existing association.
 enum CookieCase {
-    /// A: the peer has restarted.
+    /// Action A: the peer has restarted.
     Restart,
-    /// B: both endpoints sent an INIT at the same time.
+    /// Action B: both endpoints sent an INIT at the same time.
     Collision,
-    /// D: the COOKIE ACK was lost.
+    /// Action D: the COOKIE ACK was lost.
     Duplicate,
-    /// C, and all other cases.
+    /// Action C, also for all other cases: the chunk is discarded.
     Discard,
 }
 

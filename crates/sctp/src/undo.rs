@@ -118,8 +118,8 @@ impl Outbound {
         }
     }
 
-    /// Returns true if a chunk is missing that was retransmitted in this episode before the newest chunk that arrived
-    /// without a retransmission.
+    /// Returns true if a chunk with a lower TSN than `newest` was retransmitted in this episode and is still
+    /// unacknowledged.
     fn missing_before(&self, episode: &Episode) -> bool {
         self.repeats.range(..episode.newest).any(|(&tsn, repeat)| {
             repeat.episode == episode.number && self.sent.get(tsn).is_some_and(|chunk| chunk.state.is_open())

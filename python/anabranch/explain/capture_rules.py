@@ -155,7 +155,7 @@ def _receive_buffer(connection: Observed) -> Iterator[Finding]:
         f"{_kb(window or 0)}, and up to {_kb(data['flight_bytes'])} are unacknowledged."
     )
     remedy = "Enlarge the receive buffer (Linux: net.ipv4.tcp_rmem), or let the application read faster."
-    # Full links gain nothing, unless duplicates fill them.
+    # A larger buffer gains nothing on full links, unless duplicates fill them.
     gaining = 2.0 * connection.reinjected_share if connection.reinjected_share >= DUPLICATES else 0.0
     gaining += sum(max(part.weight, 1.0 / len(connection.parts)) for part in connection.parts if not part.is_full)
     yield Finding("receive-buffer", "", text, remedy, True, share * min(1.0, gaining))

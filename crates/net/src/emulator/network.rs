@@ -66,8 +66,8 @@ pub struct EmulatedNetwork {
     queue: BinaryHeap<Reverse<(Time, u32)>>,
     /// Index of the first hop of a flow's route between two interfaces, if there is one.
     routes: BTreeMap<(Interface, InterfaceAddress, FlowHash), Option<u32>>,
-    /// Index of the first hop of the route to an address from the node at the beginning of a direction, if there is
-    /// one: for errors, and for packets of middleboxes.
+    /// Routes of ICMP errors and of packets from middleboxes. Key: a direction, at whose first node the route begins,
+    /// the destination address and the flow hash. Value: index of the first hop; `None` if there is no route.
     routes_from_nodes: BTreeMap<(u32, InterfaceAddress, FlowHash), Option<u32>>,
     /// Index of the first hop of each stored route.
     stored: BTreeMap<Vec<Interface>, u32>,

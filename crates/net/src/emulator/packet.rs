@@ -108,7 +108,7 @@ impl RawPacket {
         if self.is_ipv4() { self.bytes[9] } else { self.bytes[6] }
     }
 
-    /// Length of its IP header, bytes.
+    /// Length of the packet's IP header, bytes.
     pub fn header_len(&self) -> usize {
         if self.is_ipv4() { usize::from(self.bytes[0] & 15) * 4 } else { IPV6_LEN }
     }

@@ -105,7 +105,7 @@ fn new_queue_kind_keeps_the_order() {
     for queue in [fifo(10), codel(10), red(0.002)] {
         assert_eq!(order_through(queue), [0, 1, 2, 3, 4, 5, 6]);
     }
-    // Frames of a FIFO queue have no time of admission: each flow keeps its order.
+    // A FIFO queue records no times of admission, so the fair queue keeps the order within each flow only.
     assert_eq!(order_through(fair(10)), [0, 1, 2, 4, 6, 3, 5]);
 }
 

@@ -598,8 +598,8 @@ impl<F: Frame> Link<F> {
 /// [`advance_beyond`](Self::advance_beyond) removes them from the queue at their time of departure, without
 /// delivering them again. Before a [`change`](Self::change) every frame that was taken must have left the queue.
 impl<F: Frame> Link<F> {
-    /// Like [`advance`](Self::advance), but the first `beyond` frames that leave have been taken before;
-    /// reduces the count by those that leave.
+    /// Like [`advance`](Self::advance), but the simulator has taken the first `beyond` frames of the queue already:
+    /// these leave without a delivery, and `beyond` decreases by their number.
     #[inline]
     pub fn advance_beyond(&mut self, now: Time, beyond: &mut u32) {
         while self.waiting > 0 && self.busy_until <= now {

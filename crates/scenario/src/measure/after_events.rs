@@ -57,7 +57,8 @@ impl AfterEvents {
         now.since(self.last.max(self.events[0]))
     }
 
-    /// Begins and ends the spans until now, of which only deliveries before now are known.
+    /// Begins the spans of events up to now, and ends the spans that are over. The deliveries at this time do not count
+    /// yet.
     fn advance(&mut self, now: Time) {
         while self.events.get(self.begun).is_some_and(|&at| at <= now) {
             self.open.push_back(self.delivered);

@@ -63,7 +63,7 @@ pub struct EventQueue {
 /// Counts since the last update of the width.
 #[derive(Clone, Copy, Debug, Default)]
 struct Statistics {
-    /// Intervals that were opened, and the events in their buckets.
+    /// Number of opened intervals; `events` is the number of events in their buckets.
     intervals: u64,
     events: u64,
     /// Number of events that were scheduled for an interval without a bucket.

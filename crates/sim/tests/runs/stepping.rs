@@ -96,7 +96,7 @@ fn run_with_orders(scenario: &Scenario) -> Simulation {
     run
 }
 
-/// The events of a scenario, each with one change, and none for the same value at the same time as another.
+/// A scenario whose events have one change each. Of several changes of a value at the same time, only the first remains.
 fn separated(scenario: &Scenario) -> Scenario {
     let mut events: Vec<Event> = Vec::new();
     for event in &scenario.events {

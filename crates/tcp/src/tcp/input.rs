@@ -300,7 +300,8 @@ impl Tcb {
         true
     }
 
-    /// Position of an acknowledgement number; one before the first data byte has wrapped.
+    /// Position of an acknowledgement number in the stream; a number before the first data byte gives a position that
+    /// has wrapped below zero.
     pub(super) fn send_position(&self, ack: Serial) -> u64 {
         let near = self.una.wrapping_add(u64::from(self.first.0));
         ack.unwrap_near(near).wrapping_sub(u64::from(self.first.0))

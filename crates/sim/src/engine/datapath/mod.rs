@@ -104,8 +104,8 @@ pub struct Datapath {
     shared_routes: BTreeMap<Vec<u32>, u32>,
     /// True if events are processed in order of time, without lookahead.
     in_order: bool,
-    /// Routes of the routers' errors to ends of flows, by the direction that could not carry a packet, the
-    /// end that sent it, the address from which it did, and the hash of the error's flow.
+    /// Routes of the routers' ICMP errors to ends of flows. Key: the direction that could not carry a packet, the
+    /// packet's sender and source address, and the hash of the error's flow.
     error_routes: BTreeMap<(u32, EndId, InterfaceAddress, FlowHash), u32>,
     /// Dropped datagrams since the last query, by the end that sent them.
     lost: BTreeMap<EndId, Vec<Payload>>,
