@@ -302,3 +302,23 @@ def test_table_names_the_likely_cause(tmp_path: Path) -> None:
 )
 def test_flow_without_likely_cause(settings: tuple[str, ...]) -> None:
     assert likely_cause(anabranch.run(two_paths(*settings)).document) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "open_s"),
+    [
+        (("duration=10 s", "flow.F.start=7 s"), 3.0),
+        (("duration=10 s", "flow.F.stop=3 s"), 2.0),
+        (("duration=10 s", 'flow.F.workload={kind="file",size="9 MB"}'), 3.1),
+    ],
+)
+def test_short_flow_is_judged_while_open(settings: tuple[str, ...], open_s: float) -> None:
+    explanation = explain(two_paths(*settings), ALL)
+    facts = Facts.of(anabranch.run(two_paths(*settings)).document, None)
+    assert facts.open_s == pytest.approx(open_s, abs=0.5)
+    # The flow has about a third of the links' rate in the table, nearly all of it while it is open.
+    assert facts.possible_bps is not None
+    assert facts.goodput_bps < 0.4 * facts.possible_bps
+    assert facts.gap < 0.2
+    assert likely_cause(facts.document) is None
+    assert any(f"open for {facts.open_s:.3g} of the 9 s measured" in note for note in explanation.notes)

@@ -70,8 +70,9 @@ def application(facts: Facts) -> Iterator[Proposal]:
     workload = facts.settings["workload"]
     if workload["kind"] not in PACED:
         return
-    written_bps = 8.0 * facts.flow["written_bytes"] / (facts.document["duration_s"] - facts.flow["start_s"])
-    share = min(1.0, facts.goodput_bps / written_bps) if written_bps else 1.0
+    lasts_s = facts.end_s - facts.flow["start_s"]
+    written_bps = 8.0 * facts.flow["written_bytes"] / lasts_s if lasts_s > 0.0 else 0.0
+    share = min(1.0, facts.while_open(facts.goodput_bps) / written_bps) if written_bps else 1.0
     cause = (
         f"The application limits the flow: it writes {mbps(written_bps)} on average, and the flow delivers "
         f"{100 * share:.0f} % of that"
@@ -117,7 +118,7 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
     if facts.protocol not in MULTIPATH or len(facts.paths) < 2:  # noqa: PLR2004  no choice
         return
     current = str(facts.settings["scheduler"])
-    shares = [(path.goodput_bps / path.rate_bps, path) for path in facts.paths if path.rate_bps]
+    shares = [(facts.while_open(path.goodput_bps) / path.rate_bps, path) for path in facts.paths if path.rate_bps]
     share, idle = min(shares, key=lambda each: each[0], default=(1.0, None))
     where = "" if idle is None else f': path "{idle.name}" carried {100 * share:.0f} % of its rate'
     for name in _SCHEDULERS:
@@ -219,9 +220,10 @@ def single_path(facts: Facts) -> Iterator[Proposal]:
         others = sorted({link["name"] for link in facts.links_of_ends()} - links)
         if not own or not others:
             continue
-        is_slower = bool(path.rate_bps and facts.goodput_bps < path.rate_bps)
+        reached_bps = facts.while_open(facts.goodput_bps)
+        is_slower = bool(path.rate_bps and reached_bps < path.rate_bps)
         cause = (
-            f'The flow reaches {mbps(facts.goodput_bps)} with all paths, path "{path.name}" alone could carry '
+            f'The flow reaches {mbps(reached_bps)} with all paths, path "{path.name}" alone could carry '
             f"{mbps(path.rate_bps or 0.0)}"
         )
         evidence = 0.4 * facts.gap if is_slower and path is best else _MIN_EVIDENCE

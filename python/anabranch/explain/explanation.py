@@ -38,6 +38,8 @@ REPS = 5
 TIME_LIMIT_S = 8.0
 _MIN_FULL_UTILISATION = 0.95
 """Minimum utilisation of a full link."""
+_MIN_OPEN_SHARE = 0.9
+"""Share of the measured time below which an explanation states how long the flow was open."""
 _SCREENING_SHARE = 0.7
 """Share of the time limit for the runs with one seed."""
 _MAX_VERIFIED = 3
@@ -298,6 +300,11 @@ class _ExplanationRuns:
     def _explanation(self, findings: Sequence[Finding], others: Sequence[Finding]) -> Explanation:
         objective, facts = self._objective, self._facts
         self._notes += released(facts.document, facts.flow)
+        if facts.open_s < _MIN_OPEN_SHARE * facts.measured_s:
+            self._notes.append(
+                f'"{facts.name}" was open for {facts.open_s:.3g} of the {facts.measured_s:.3g} s measured; its goodput '
+                f"in that time is {mbps(facts.while_open(facts.goodput_bps))}, by which causes are judged."
+            )
         if facts.flow.get("answers") is not None:
             self._notes.append(
                 "Waiting times of this flow are those of its requests; those of answers are not recorded."

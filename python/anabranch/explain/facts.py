@@ -161,6 +161,28 @@ class Facts:
         return float(self.document["duration_s"] - self.document["warmup_s"])
 
     @cached_property
+    def end_s(self) -> float:
+        """The time at which the flow stops or ends, or else the end of the run, seconds."""
+        ends = [float(self.document["duration_s"])]
+        if "stop" in self.settings:
+            ends.append(seconds(self.settings["stop"]))
+        if self.flow["completion_s"] is not None:
+            ends.append(float(self.flow["start_s"]) + float(self.flow["completion_s"]))
+        return min(ends)
+
+    @property
+    def open_s(self) -> float:
+        """Part of the measured time between the flow's start and its end, seconds."""
+        return max(0.0, self.end_s - max(float(self.flow["start_s"]), float(self.document["warmup_s"])))
+
+    def while_open(self, rate_bps: float) -> float:
+        """Convert a rate over the measured part, bit/s, to the rate over the part in which the flow was open.
+
+        For a flow with `stop` this is an upper bound, because data that waits in the send buffer leaves after the stop.
+        """
+        return rate_bps * self.measured_s / self.open_s if self.open_s else rate_bps
+
+    @cached_property
     def paths(self) -> tuple[PathFacts, ...]:
         """The flow's paths with their links; one that never opened can lack links."""
         found = []
@@ -201,10 +223,10 @@ class Facts:
 
     @property
     def gap(self) -> float:
-        """Share of the possible rate that the flow does not reach; 0.5 if the possible rate is unknown."""
+        """Share of the possible rate that the flow does not reach while open; 0.5 if the possible rate is unknown."""
         if not self.possible_bps:
             return 0.5
-        return min(1.0, max(0.0, 1.0 - self.goodput_bps / self.possible_bps))
+        return min(1.0, max(0.0, 1.0 - self.while_open(self.goodput_bps) / self.possible_bps))
 
     def check_duration(self) -> None:
         """Refuse a flow that is measured for less than three round trips.
