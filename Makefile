@@ -62,6 +62,8 @@ LAB_CORE := target/wasm32-unknown-unknown/lab/anabranch_lab.wasm
 LAB_PACKAGES := lab/node_modules/.installed
 LAB_SOURCES := $(wildcard lab/*.json lab/build.mjs lab/lessons/*.toml lab/src/* lab/src/*/*)
 NO_LAB := the laboratory in a page: install Node.js 20 or newer with npm, run rustup target add wasm32-unknown-unknown, then make build
+# Other profiles than that of releases are for tests, where the size of the page does not matter.
+LAB_LTO := $(if $(filter release,$(PROFILE)),,CARGO_PROFILE_LAB_LTO=off CARGO_PROFILE_LAB_CODEGEN_UNITS=16)
 HAS_NODE := command -v npm > /dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'
 HAS_WASM := [ -d "$$(rustc --print target-libdir --target wasm32-unknown-unknown 2> /dev/null)" ]
 
@@ -77,7 +79,7 @@ lab:
 	$(MAKE) $(LAB)
 
 $(LAB): $(LAB_SOURCES) $(RUST) $(LAB_PACKAGES)
-	$(CARGO) build --profile lab --locked --quiet -p anabranch-lab --target wasm32-unknown-unknown
+	$(LAB_LTO) $(CARGO) build --profile lab --locked --quiet -p anabranch-lab --target wasm32-unknown-unknown
 	cd lab && node_modules/.bin/tsc
 	node lab/build.mjs $(LAB_CORE) $@
 
@@ -104,17 +106,18 @@ demo: build
 	@echo "Every point: results/demo.txt"
 
 ## test: set up and run every test and check
-# Tests with real packets wait most of the time, the others keep the processors busy. Congestion controls of the kernel are
-# those of the whole machine, so that tests in Rust and in Python load them one after another.
+# Tests of the machine wait most of the time, so that they run beside the others, and beside the compiler of the tests in Rust,
+# which has the lowest priority. Congestion controls of the kernel are those of the whole machine: the tests in Rust that load
+# them run after the tests of the machine.
 test: lint
-	$(MAKE) --jobs=2 --output-sync=target test-rust-build build
-	$(MAKE) --jobs=4 --output-sync=target FIRST=test-rust-kernel \
-	  test-rust-kernel test-of-machine test-of-code-2 test-of-code-1 test-rust-whole test-rust-parts
+	$(MAKE) build
+	$(MAKE) --jobs=4 --output-sync=target PROGRAMS= LAST=test-of-machine \
+	  test-of-machine test-of-code-2 test-of-code-1 test-rust-whole test-rust-parts test-rust-kernel
 	@echo "$$(wc -l < $(SKIPS)) tests in Rust skipped here:"; cat $(SKIPS)
 
 lint: $(VENV)/.installed
 	cargo fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --profile $(TEST_PROFILE) --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check python tests docs/site
 	$(BIN)/ruff format --check python tests docs/site
 	$(BIN)/mypy
@@ -128,12 +131,14 @@ $(RUST_TESTS): export ANABRANCH_ALLOW_SKIP ?= 1
 $(RUST_TESTS): export ANABRANCH_SKIPS = $(CURDIR)/$(SKIPS)
 $(RUST_TESTS): export PROPTEST_RNG_SEED = 20261122
 
-test-rust: test-rust-build
+test-rust:
 	$(MAKE) --jobs=2 --output-sync=target $(RUST_TESTS)
+
+$(RUST_TESTS): test-rust-build
 
 test-rust-build:
 	@mkdir -p target && : > $(SKIPS)
-	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --no-run
+	nice $(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --no-run
 
 # Unit tests, doctests and examples.
 test-rust-parts:
@@ -144,29 +149,32 @@ test-rust-parts:
 	$(TEST_BUILT)/examples/read_pcap
 
 # Tests that load congestion controls into the kernel are files whose names begin with kernel_. Both commands take the whole
-# workspace: for a part of it Cargo would choose other features, and compile most crates again.
-test-rust-kernel:
+# workspace: for a part of it Cargo would choose other features, and compile most crates again. LAST names a target that has to
+# end before.
+test-rust-kernel: $(LAST)
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test 'kernel_*'
 
 test-rust-whole:
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test '[!k]*'
 
-test-python: build
+# Programs and native module that the tests in Python use. `make test` has built them before, and leaves this empty.
+PROGRAMS := build
+
+test-python: $(PROGRAMS)
 	$(MAKE) --jobs=3 --output-sync=target test-of-machine test-of-code-1 test-of-code-2
 
 ## interop: run all cases with other stacks, as root, and write docs/lab-notes/interoperation.md
 interop: build
 	$(BIN)/python tests/interop.py
 
-# FIRST names a target that has to end before.
-test-of-machine: build $(FIRST)
+test-of-machine: $(PROGRAMS)
 	$(BIN)/pytest -m machine
 
 # Two processes, by the names of the files: tests of the machine wait most of the time.
-test-of-code-1: build
+test-of-code-1: $(PROGRAMS)
 	$(BIN)/pytest -m "not machine" tests/test_[a-e]*.py
 
-test-of-code-2: build
+test-of-code-2: $(PROGRAMS)
 	$(BIN)/pytest -m "not machine" tests/test_[!a-e]*.py
 
 ## audit: check licences, advisories and sources of all dependencies; needs the network, cargo-deny and pip-audit
