@@ -90,6 +90,13 @@ def test_command_needs_no_extra(arguments: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("kind", ["windows", "goodput", "rtt"])
+def test_figure_of_a_run_needs_no_statistics(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "figure.svg"
+    done = command(["scipy"], "run", SCENARIO, "--plot", str(file), "--plot-kind", kind)
+    assert (done.returncode, done.stderr, file.exists()) == (0, "", True)
+
+
 def test_json_of_a_run_needs_no_extra() -> None:
     done = command(HIDDEN, "run", SCENARIO, "--json")
     assert (json.loads(done.stdout)["title"], done.stderr) == ("Two TCP flows on one bottleneck", "")

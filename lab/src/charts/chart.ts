@@ -239,7 +239,7 @@ export class Chart {
       mark.style.background = line.colour;
       return [h("div", {}, mark, `${line.label} `, h("b", {}, digits(value)))];
     });
-    this.readout.replaceChildren(h("div", {}, `${time.toFixed(3)} s`), ...rows.slice(0, 12));
+    this.readout.replaceChildren(h("div", {}, `${time.toFixed(3)} s`), ...rows.slice(-12));
     const isRight = (plot.cursor.left ?? 0) > plot.over.clientWidth / 2;
     this.readout.classList.toggle("left", isRight);
   }
