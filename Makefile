@@ -20,7 +20,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build own loader proxy page lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
+.PHONY: build own loader proxy page dist lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy page
@@ -72,6 +72,38 @@ page: $(VENV)/.installed
 	@if $(HAS_NODE) 2> /dev/null && $(HAS_WASM) && $(MAKE) --no-print-directory $(LAB_PACKAGES); then \
 	  $(MAKE) --no-print-directory $(LAB); \
 	fi
+
+## dist: build a wheel with all programs, and a static anabranch-proxy for routers, in target/dist; test both without Rust
+# glibc is chosen by zig, the compiler of the native module and the programs: the wheel then runs on older systems than
+# this one. anabranch-cc links Debian's libelf and zlib, which zig does not see, and is static instead: it looks up no names.
+DIST := target/dist
+DIST_VENV := .venv-dist
+DIST_TARGET := x86_64-unknown-linux-gnu
+DIST_GLIBC := 2.17
+ROUTER_TARGET := x86_64-unknown-linux-musl
+DIST_BUILT := target/$(DIST_TARGET)/release
+DIST_PROGRAMS := anabranch-proxy anabranch-endpoint anabranch-cc
+ZIG := env -u MAKEFLAGS PATH="$(CURDIR)/$(DIST_VENV)/bin:$$PATH"
+dist: $(DIST_VENV)/.installed lab
+	@[ "$$(uname -sm)" = "Linux x86_64" ] || { echo "make dist needs Linux on x86-64" >&2; exit 2; }
+	@[ -d "$$(rustc --print target-libdir --target $(ROUTER_TARGET))" ] || { echo "run: rustup target add $(ROUTER_TARGET)" >&2; exit 2; }
+	rm -rf $(DIST) && mkdir -p $(DIST)
+	$(ZIG) cargo zigbuild --release --locked --target $(DIST_TARGET).$(DIST_GLIBC) -p anabranch-proxy -p anabranch-endpoint-app
+	RUSTFLAGS="-C target-feature=+crt-static" $(CARGO) build --release --locked --target $(DIST_TARGET) -p anabranch-cc
+	$(CARGO) build --release --locked --target $(ROUTER_TARGET) -p anabranch-proxy
+	$(ZIG) maturin build --release --locked --zig --target $(DIST_TARGET) --compatibility manylinux2014 --out $(DIST)
+	$(DIST_VENV)/bin/wheel unpack --dest $(DIST) $(DIST)/*.whl && rm $(DIST)/*.whl
+	cd $(DIST)/anabranch-* && mkdir -p $$(basename $$PWD).data/scripts
+	install -s -m 755 $(addprefix $(DIST_BUILT)/,$(DIST_PROGRAMS)) $(DIST)/anabranch-*/*.data/scripts
+	$(DIST_VENV)/bin/wheel pack --dest-dir $(DIST) $(DIST)/anabranch-*/ && rm -r $(DIST)/anabranch-*/
+	install -s -m 755 target/$(ROUTER_TARGET)/release/anabranch-proxy $(DIST)/anabranch-proxy-x86_64-static
+	$(DIST_VENV)/bin/auditwheel show $(DIST)/*.whl | grep '"manylinux_$(subst .,_,$(DIST_GLIBC))_x86_64"'
+	$(PYTHON) tests/dist.py $(DIST)/*.whl $(DIST)/anabranch-proxy-x86_64-static
+
+$(DIST_VENV)/.installed: crates/py/dist-requirements.lock
+	$(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/bin/pip install --quiet --no-deps --requirement $<
+	@touch $@
 
 ## lab: build the laboratory, one page that anabranch lab serves
 lab:
@@ -237,7 +269,7 @@ format: $(VENV)/.installed
 
 ## clean: remove everything that was built; results stay
 clean:
-	rm -rf $(VENV) $(DOCS_VENV) target
+	rm -rf $(VENV) $(DOCS_VENV) $(DIST_VENV) target
 
 $(VENV)/.installed: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 2; }

@@ -460,7 +460,7 @@ def test_unknown_place_and_missing_package_are_named(monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match="--on slurm needs sbatch, which is not here"):
         pool.check_place("slurm")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r'needs the package distributed.*install "anabranch\[cluster\]"'):
+    with pytest.raises(InputError, match=r'needs the package distributed.*pip install "anabranch\[cluster\]"'):
         pool.check_place("dask")
 
 

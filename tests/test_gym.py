@@ -151,4 +151,5 @@ def test_package_does_not_import_gymnasium() -> None:
         "except ImportError as error:\n    print(error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == 'anabranch.gym needs the package gymnasium, which is missing; install "anabranch[gym]"\n'
+    sentence = "anabranch.gym needs the package gymnasium, which is not installed"
+    assert done.stdout == f'{sentence}; run: pip install "anabranch[gym]"\n'

@@ -10,6 +10,7 @@ import { LESSONS, type Lesson, type Try } from "./lessons";
 import { BadVisit, checkSize, fragmentOf, type Visit } from "./link";
 import { closeDialog, helpContent, openDialog, prepareDialog } from "./panels/dialog";
 import { clearFault, showFault } from "./panels/fault";
+import { Difference } from "./panels/difference";
 import { Inspector } from "./panels/inspector";
 import { LessonCard, lessonList } from "./panels/lessons";
 import { Orders } from "./panels/orders";
@@ -35,6 +36,7 @@ export class App implements Listener {
   private readonly orders: Orders;
   private readonly lessons: LessonCard;
   private readonly transport: Transport;
+  private readonly difference = new Difference(byId("difference"));
   private readonly calm = matchMedia("(prefers-reduced-motion: reduce)");
   private drawn_ms = 0;
   /** Title of the lesson's scenario: a text with another one is the visitor's own. */
@@ -106,6 +108,7 @@ export class App implements Listener {
     if (now - this.drawn_ms >= CHART_INTERVAL_MS || !run.isPlaying) {
       this.drawn_ms = now;
       this.charts.draw();
+      this.difference.show(store, this.charts.keptRun);
       setText(byId("facts"), facts(run));
     }
   }
@@ -219,6 +222,15 @@ export class App implements Listener {
     select.value = typeof span === "object" ? "zoom" : String(span);
   }
 
+  private keep(): void {
+    if (this.run.view === null) return;
+    this.charts.toggleKept();
+    this.difference.show(this.run.view.store, this.charts.keptRun);
+    const isKept = this.charts.keptRun !== null;
+    setText(byId("keep"), isKept ? "Drop the kept run" : "Keep this run");
+    setText(byId("live"), isKept ? "This run is kept: charts of later runs show it, too." : "No run is kept.");
+  }
+
   private listLessons(): void {
     openDialog("Lessons", lessonList((lesson) => void this.openLesson(lesson)));
   }
@@ -275,6 +287,7 @@ export class App implements Listener {
     prepareDialog();
     byId("run").addEventListener("click", () => void this.runText());
     byId("lessons-button").addEventListener("click", () => this.listLessons());
+    byId("keep").addEventListener("click", () => this.keep());
     byId("share-button").addEventListener("click", () => this.share());
     byId("help").addEventListener("click", () => openDialog("Keys and help", helpContent()));
     byId("theme").addEventListener("click", () => this.setTheme(!isDark()));
@@ -304,6 +317,7 @@ export class App implements Listener {
       r: () => void this.transport.restart(),
       "[": () => this.transport.faster(-1),
       "]": () => this.transport.faster(1),
+      k: () => this.keep(),
       l: () => this.listLessons(),
       "?": () => openDialog("Keys and help", helpContent()),
     };

@@ -380,3 +380,32 @@ test("files of charts have the data", async () => {
   assert.deepEqual((await saved("PNG")).subarray(0, 4), Buffer.from([0x89, 0x50, 0x4e, 0x47]));
   await context.close();
 });
+
+test("kept run stands behind later runs", async () => {
+  const { page, context, errors } = await open(browser);
+  await runShort(page);
+  const headings = () => page.locator("#chart-goodput thead th").allTextContents();
+  const first = await finish(page);
+  const kept = await table(page, "goodput");
+  await page.locator("#keep").click();
+  assert.ok(await page.locator("#difference").isHidden());
+  await write(page, SHORT.replace("5 Mbit/s", "9 Mbit/s"));
+  await page.locator("#run").click();
+  await page.waitForFunction(() => document.querySelector("#difference:not([hidden])") !== null);
+  assert.notEqual(await finish(page), first);
+  const together = "transfer together, Mbit/s";
+  assert.deepEqual((await headings()).filter((name) => name.endsWith(together)), [`kept ${together}`, together]);
+  const rows = await table(page, "goodput");
+  assert.deepEqual(rows.map((row) => row.slice(0, 4)), kept);
+  const [now, before, change] = await page.locator("#difference td").allTextContents();
+  assert.ok(Number(now) > Number(before) && Number(before) > 3, `${now} ${before}`);
+  const [, amount, share = ""] = /^\+([0-9.]+) \(\+([0-9.]+) %\)$/.exec(change ?? "") ?? [];
+  assert.ok(Math.abs(Number(amount) - (Number(now) - Number(before))) < 0.011, `${change}`);
+  assert.ok(Math.abs(Number(share) - (100 * Number(amount)) / Number(before)) < 1, `${change}`);
+  await page.locator("#keep").focus();
+  await page.keyboard.press("k");
+  assert.deepEqual((await headings()).filter((name) => name.endsWith(together)), [together]);
+  assert.ok(await page.locator("#difference").isHidden());
+  assert.deepEqual(errors, []);
+  await context.close();
+});

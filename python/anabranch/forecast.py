@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch._core import simulator
 from anabranch.errors import InputError
 from anabranch.fairness.capacity import bits_per_second, seconds
-from anabranch.fairness.shares import fair
+from anabranch.fairness.shares import possible_bps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ def packets(scenario: Scenario) -> float | None:
     """Largest number of packets that the flows can send; `None` if a rate is not known, such as that of a trace."""
     request = simulator.Request(scenario.text, scenario.file, scenario.overrides)
     try:
-        rate = fair(scenario).possible_bps
+        rate = possible_bps_of(scenario)
     except InputError:
         return None
     return rate * seconds(str(simulator.canonical(request)["duration"])) / _PACKET_BITS

@@ -10,6 +10,7 @@ from anabranch import html
 from anabranch.diagnostics import diagnose
 from anabranch.documents import read_documents, write_document
 from anabranch.errors import InputError, nearest
+from anabranch.extras import require
 from anabranch.fairness.possible import possible_bps
 from anabranch.remarks import remarks
 from anabranch.traces import Traces, Window, span_of
@@ -280,6 +281,7 @@ def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _frame(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
+    require("frames", "a frame of results")
     import polars as pl
 
     return pl.DataFrame(rows, infer_schema_length=None)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
+from anabranch.extras import require
 
 if TYPE_CHECKING:
     import polars as pl
@@ -90,6 +91,7 @@ class Traces:
         return self._read("transfers.csv")
 
     def _read(self, name: str) -> pl.DataFrame:
+        require("frames", "a frame of traces")
         import polars as pl
 
         try:

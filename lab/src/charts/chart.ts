@@ -8,6 +8,7 @@ import { h, save, setText } from "../dom";
 import { tone } from "../palette";
 import type { Store } from "../store";
 import { digits } from "../units";
+import type { Kept } from "./kept";
 import { sentence, type Kind, type Line } from "./kinds";
 import { indexes, thinned } from "./thin";
 
@@ -36,6 +37,7 @@ export class Chart {
   private store: Store | null = null;
   private view: View = { from_s: 0, to_s: 1 };
   private hidden: ReadonlySet<number> = new Set();
+  private kept: Kept | null = null;
   private readonly canvasBox = h("div", { class: "plot", "aria-hidden": "true" });
   private readonly sentence = h("figcaption", { class: "visually-hidden" });
   private readonly readout = h("div", { class: "readout", "aria-hidden": "true" });
@@ -93,18 +95,19 @@ export class Chart {
     new ResizeObserver(() => this.resize()).observe(this.canvasBox);
     new IntersectionObserver(([entry]) => {
       this.isVisible = entry?.isIntersecting ?? true;
-      if (this.isVisible && this.store !== null) this.draw(this.store, this.view, this.hidden);
+      if (this.isVisible && this.store !== null) this.draw(this.store, this.view, this.hidden, this.kept);
     }).observe(this.element);
   }
 
-  /** Draws the part of a run that `view` selects. */
-  draw(store: Store, view: View, hidden: ReadonlySet<number>): void {
+  /** Draws the part of a run that `view` selects, before a kept run. */
+  draw(store: Store, view: View, hidden: ReadonlySet<number>, kept: Kept | null): void {
     this.store = store;
+    this.kept = kept;
     this.view = view;
     this.hidden = hidden;
     setText(this.about, this.kind.about(store));
     if (!this.isVisible) return;
-    const lines = this.kind.lines(store);
+    const lines = this.linesOf(store);
     const key = JSON.stringify(lines.map(({ label, colour, dash, width }) => [label, colour, dash, width]));
     this.lines = lines;
     if (this.plot === null || key !== this.series) {
@@ -127,7 +130,7 @@ export class Chart {
   /** Writes the sentence, and the table if it is open. */
   describe(): void {
     if (this.store === null) return;
-    this.lines = this.kind.lines(this.store);
+    this.lines = this.linesOf(this.store);
     setText(this.sentence, sentence(this.kind, this.store));
     this.fillTable();
   }
@@ -135,7 +138,11 @@ export class Chart {
   /** Makes the chart again, after a change of colours. */
   restyle(): void {
     this.series = "";
-    if (this.store !== null) this.draw(this.store, this.view, this.hidden);
+    if (this.store !== null) this.draw(this.store, this.view, this.hidden, this.kept);
+  }
+
+  private linesOf(store: Store): Line[] {
+    return [...(this.kept?.lines(this.kind, store) ?? []), ...this.kind.lines(store)];
   }
 
   private data(): uPlot.AlignedData {
@@ -232,7 +239,7 @@ export class Chart {
       mark.style.background = line.colour;
       return [h("div", {}, mark, `${line.label} `, h("b", {}, digits(value)))];
     });
-    this.readout.replaceChildren(h("div", {}, `${time.toFixed(3)} s`), ...rows.slice(0, 12));
+    this.readout.replaceChildren(h("div", {}, `${time.toFixed(3)} s`), ...rows.slice(-12));
     const isRight = (plot.cursor.left ?? 0) > plot.over.clientWidth / 2;
     this.readout.classList.toggle("left", isRight);
   }

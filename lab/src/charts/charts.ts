@@ -5,6 +5,7 @@ import { look } from "../palette";
 import { pathLabel, type Store } from "../store";
 import { rateText } from "../units";
 import { Chart, type View } from "./chart";
+import { Kept } from "./kept";
 import { KINDS } from "./kinds";
 
 /** The right edge of a whole run moves in steps of this factor, so that axes rest most of the time. */
@@ -22,6 +23,7 @@ export class Charts {
   private chips: { button: HTMLButtonElement; value: HTMLElement }[] = [];
   private end_s = 0;
   private legendKey = "";
+  private kept: Kept | null = null;
 
   constructor(
     box: HTMLElement,
@@ -44,6 +46,18 @@ export class Charts {
     this.describe();
   }
 
+  /** The run that stands behind the present one; null if none is kept. */
+  get keptRun(): Store | null {
+    return this.kept?.run ?? null;
+  }
+
+  /** Keeps the present run behind later ones, or drops the kept one. */
+  toggleKept(): void {
+    this.kept = this.kept === null && this.store !== null ? new Kept(this.store) : null;
+    this.draw();
+    this.describe();
+  }
+
   show(span: Span): void {
     this.span = span;
     this.onSpan(span);
@@ -55,7 +69,7 @@ export class Charts {
     if (this.store === null) return;
     this.drawLegend(this.store);
     const view = this.view(this.store);
-    for (const chart of this.charts) chart.draw(this.store, view, this.hidden);
+    for (const chart of this.charts) chart.draw(this.store, view, this.hidden, this.kept);
   }
 
   describe(): void {

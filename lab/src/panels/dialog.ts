@@ -25,6 +25,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   [".", "a step of 1 ms"],
   ["r", "restart"],
   ["[ and ]", "slower and faster"],
+  ["k", "keep this run to compare later ones with it, or drop it"],
   ["l", "lessons"],
   ["Enter on a link", "cut it, or change its rate, delay, loss and queue"],
   ["← → on a chart", "move the cursor of all charts"],

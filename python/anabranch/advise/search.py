@@ -18,6 +18,7 @@ from anabranch.explain.facts import Facts
 from anabranch.explain.finding import Measured
 from anabranch.explain.objective import Objective
 from anabranch.explain.trials import Trials, is_valid, request, spread_starts
+from anabranch.extras import require
 from anabranch.scenario import Scenario
 from anabranch.sweep import setting
 
@@ -125,6 +126,7 @@ def advise(scenario: Scenario, options: Options | None = None) -> Advice:
         RunFailed: If a run breaks off.
 
     """
+    require("statistics", "a choice of settings")
     chosen = options or Options()
     with Trials(chosen.jobs, chosen.time_limit_s) as trials:
         return _Search(scenario, trials, chosen).advice()

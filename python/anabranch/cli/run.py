@@ -17,6 +17,7 @@ from anabranch._core.worlds import WORLDS
 from anabranch.cli import paths
 from anabranch.cli.grouped import GroupedCommand
 from anabranch.errors import InputError
+from anabranch.extras import require
 from anabranch.files import check_folder
 
 if TYPE_CHECKING:
@@ -156,6 +157,7 @@ def _check_page(page: str | None) -> None:
     """Refuse a page that could not be written after the run."""
     if page is None:
         return
+    require("plot", "--html")
     if not page or Path(page).is_dir():
         raise InputError(f'--html needs the name of a file, not "{page}"')
     check_folder(Path(page))

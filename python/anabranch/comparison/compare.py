@@ -13,6 +13,7 @@ from anabranch.comparison.recorded import is_recorded, read_side, side_of
 from anabranch.comparison.runs import Plan, Variant, run_all
 from anabranch.comparison.samples import Side
 from anabranch.errors import InputError, nearest
+from anabranch.extras import require
 from anabranch.metrics import METRICS
 from anabranch.results import Result
 from anabranch.scenario import Scenario
@@ -50,6 +51,7 @@ class Comparison:
 
     def frame(self) -> pl.DataFrame:
         """One row per side, point, metric and subject, with the columns of the table of differences in JSON."""
+        require("frames", "a frame of differences")
         import polars as pl
 
         return pl.DataFrame([difference.document() for difference in self.differences], infer_schema_length=None)
@@ -170,6 +172,7 @@ def compare_sources(
     """
     if len(sources) < 2:  # noqa: PLR2004
         raise InputError("a comparison needs two sides or more")
+    require("statistics", "a comparison")
     _check_metrics(metrics)
     sides: dict[int, Side] = {}
     for number, source in enumerate(sources):

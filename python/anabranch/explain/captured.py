@@ -13,6 +13,7 @@ from anabranch._core.simulator import translated
 from anabranch.errors import InputError
 from anabranch.explain.capture_rules import findings
 from anabranch.explain.observed import Observed
+from anabranch.extras import require
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -107,6 +108,7 @@ class Captures:
             RunFailed: If the disk is full.
 
         """
+        require("plot", "a figure of a capture")
         import polars as pl
 
         from anabranch.plot import sequences, style
@@ -124,6 +126,7 @@ class Captures:
 
     def subflows(self) -> pl.DataFrame:
         """One row for each direction of each subflow or path, with the keys of `directions` in the document."""
+        require("frames", "a frame of subflows")
         import polars as pl
 
         rows = []

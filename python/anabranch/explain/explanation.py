@@ -22,6 +22,7 @@ from anabranch.explain.objective import Objective
 from anabranch.explain.proposals import mbps
 from anabranch.explain.remedies import WITHOUT_REMEDY, proposed
 from anabranch.explain.trials import START_SPREAD_S, Trials, check_of, is_valid, request, spread_starts
+from anabranch.extras import require
 from anabranch.paths import check_content
 from anabranch.remarks import released
 from anabranch.scenario import Scenario
@@ -151,6 +152,8 @@ def explain(scenario: Scenario, options: Options | None = None, world: World = "
     """
     chosen = options or Options()
     chosen.check()
+    if chosen.runs:
+        require("statistics", "a measured gain")
     with Trials(chosen.jobs, chosen.time_limit_s) as trials:
         facts = Facts.of(trials.first(scenario, chosen.seed), chosen.flow)
         facts.check_duration()

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from anabranch.extras import require
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -152,6 +154,7 @@ class Observed:
 
     def pieces(self) -> pl.DataFrame:
         """Pieces of data over time, as the traces of a run have decisions; offsets of SCTP count chunks."""
+        require("frames", "a frame of pieces")
         import polars as pl
 
         names = [part.name for part in self.parts]

@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from anabranch.errors import RunFailed
-from anabranch.fairness.capacity import ALLOCATION_NAMES, FEASIBILITY, largest_total_bps, reachable, solve
+from anabranch.fairness.capacity import ALLOCATION_NAMES, largest_total_bps, reachable
+from anabranch.fairness.solver import FEASIBILITY, solve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -117,8 +118,8 @@ class _Programme:
         costs = np.zeros(links.shape[1])
         costs[-1] = -1.0
         found = solve(costs, np.vstack([links, totals]), np.concatenate([self.limits, -stays]))
-        prices = -np.asarray(found.ineqlin.marginals)[len(self.limits) :] * floors
-        return float(found.x[-1]), prices
+        prices = -found.prices[len(self.limits) :] * floors
+        return float(found.values[-1]), prices
 
 
 def link_by_subflow(network: Network) -> dict[str, float]:
@@ -273,7 +274,7 @@ def proportional(network: Network) -> dict[str, float]:
         return allocation
     programme = _Programme.of(network, alone_bps)
     totals = _largest_product(programme, np.array(list(alone_bps.values())) / programme.unit)
-    better = -float(solve(-(1.0 / totals) @ programme.belongs, programme.uses, programme.limits).fun) - len(alone_bps)
+    better = -solve(-(1.0 / totals) @ programme.belongs, programme.uses, programme.limits).cost - len(alone_bps)
     if better > _RATE_TOLERANCE:
         raise RunFailed(f"the proportionally fair allocation was not found: another is better by {better:.1e}")
     return {**allocation, **dict(zip(programme.flows, map(float, totals * programme.unit), strict=True))}

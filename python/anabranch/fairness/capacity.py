@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from anabranch.errors import RunFailed
+from anabranch.fairness.solver import solve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,9 +30,6 @@ Path = tuple[Direction, ...]
 Allocation = Literal["link-subflow", "link-flow", "network", "max-min", "proportional", "access"]
 ALLOCATION_NAMES: tuple[Allocation, ...] = get_args(Allocation)
 """Names of the fair allocations; `anabranch.fairness.allocation` defines them."""
-
-FEASIBILITY = 1e-10
-"""The smallest tolerance that the solver of linear programmes accepts, in units of the largest rate."""
 
 MULTIPATH = ("mptcp", "cmt-sctp")
 """The protocols that use several paths at the same time."""
@@ -185,7 +182,7 @@ def largest_total_bps(paths: Sequence[Path], rates: Mapping[Direction, float]) -
     # The largest limit is the unit: the solver's absolute tolerances then have the same effect in all scenarios.
     unit = max(limits) or 1.0
     uses = [[float(direction in path) for path in single] for direction in bounds]
-    return -float(solve([-1.0] * len(single), uses, [limit / unit for limit in limits]).fun) * unit
+    return -solve([-1.0] * len(single), uses, [limit / unit for limit in limits]).cost * unit
 
 
 def reachable(paths: Sequence[Path], rates: Mapping[Direction, float], bounds: Sequence[Direction]) -> list[float]:
@@ -195,22 +192,6 @@ def reachable(paths: Sequence[Path], rates: Mapping[Direction, float], bounds: S
     """
     most = {path: min(rates[direction] for direction in path) for path in paths}
     return [min(rates[d], sum(most[path] for path in paths if d in path)) for d in bounds]
-
-
-def solve(costs: Any, uses: Any, limits: Any) -> Any:
-    """The smallest cost with `uses @ x <= limits` and x >= 0, exact except for rounding (HiGHS's dual simplex).
-
-    Raises:
-        RunFailed: If the solver does not find a solution.
-
-    """
-    from scipy.optimize import linprog
-
-    options: Any = {"primal_feasibility_tolerance": FEASIBILITY, "dual_feasibility_tolerance": FEASIBILITY}
-    found = linprog(costs, A_ub=uses, b_ub=limits, method="highs-ds", options=options)
-    if found.status != 0:
-        raise RunFailed(f"the solver found no solution for the rates of the network: {found.message}")
-    return found
 
 
 def bits_per_second(rate: str) -> float:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch import html
 from anabranch._core.simulator import Request, canonical
 from anabranch.errors import InputError, nearest
+from anabranch.extras import require
 from anabranch.fairness import path_discovery
 from anabranch.fairness.capacity import MULTIPATH, Network, networks, preferences, seconds
 
@@ -106,6 +107,30 @@ def fair(scenario: Scenario, weights: Mapping[str, float] | None = None) -> Fair
     return fair_of(canonical(Request(scenario.text, scenario.file, scenario.overrides)), scenario.file, weights)
 
 
+def possible_bps_of(scenario: Scenario) -> float:
+    """The largest total rate of a scenario's flows, without their fair allocations, bit/s.
+
+    Raises:
+        InputError: As for `fair`.
+        RunFailed: If the solver does not find a solution.
+
+    """
+    spelt_out = canonical(Request(scenario.text, scenario.file, scenario.overrides))
+    return _possible_bps(states_of(spelt_out, _left_out(spelt_out, scenario.file), scenario.file))
+
+
+def _possible_bps(states: Sequence[tuple[Network, float]]) -> float:
+    return math.fsum(share * network.largest_total_bps(network.paths) for network, share in states)
+
+
+def _left_out(spelt_out: SpeltOut, file: str) -> list[str]:
+    """Flows that do not share capacity."""
+    found = [flow["name"] for flow in spelt_out["flow"] if flow["protocol"] == "udp"]
+    if len(found) == len(spelt_out["flow"]):
+        raise InputError("all flows use UDP, which does not share capacity; add a TCP, MPTCP or SCTP flow", file)
+    return found
+
+
 def fair_of(spelt_out: SpeltOut, file: str, weights: Mapping[str, float] | None = None) -> Fairness:
     """Compute the fair allocations of a scenario with every default spelt out, as in a result document.
 
@@ -119,9 +144,7 @@ def fair_of(spelt_out: SpeltOut, file: str, weights: Mapping[str, float] | None 
         RunFailed: As for `fair`.
 
     """
-    left_out = [flow["name"] for flow in spelt_out["flow"] if flow["protocol"] == "udp"]
-    if len(left_out) == len(spelt_out["flow"]):
-        raise InputError("all flows use UDP, which does not share capacity; add a TCP, MPTCP or SCTP flow", file)
+    left_out = _left_out(spelt_out, file)
     chosen = dict(weights or {})
     _check_weights(chosen, [flow["name"] for flow in spelt_out["flow"] if flow["name"] not in left_out])
     states = [(replace(network, weights=chosen), share) for network, share in states_of(spelt_out, left_out, file)]
@@ -180,6 +203,7 @@ def _allocated(key: tuple[tuple[Any, ...], ...]) -> Fairness:
     The results are cached because the points of a study often have the same network, and each allocation solves
     optimisation problems.
     """
+    require("statistics", "a fair allocation")
     from anabranch.fairness.allocation import ALLOCATIONS, is_feasible
 
     states = [(Network(*map(dict, parts)), share) for *parts, share in key]
@@ -197,6 +221,6 @@ def _allocated(key: tuple[tuple[Any, ...], ...]) -> Fairness:
         feasible=feasible,
         alone_bps={flow: math.fsum(s * network.largest_total_bps([flow]) for network, s in states) for flow in flows},
         best_path_bps={flow: math.fsum(s * network.best_path_bps(flow) for network, s in states) for flow in flows},
-        possible_bps=math.fsum(share * network.largest_total_bps(flows) for network, share in states),
+        possible_bps=_possible_bps(states),
         left_out=(),
     )

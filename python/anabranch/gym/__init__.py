@@ -11,10 +11,12 @@ simulated time. docs/how-to/gymnasium.md has observations, actions and rewards.
 >>> observation, reward, terminated, truncated, info = env.step(env.action_space.sample())
 """
 
+from anabranch.extras import missing
+
 try:
     import gymnasium
 except ImportError:
-    raise ImportError('anabranch.gym needs the package gymnasium, which is missing; install "anabranch[gym]"') from None
+    raise ImportError(missing("gym", "gymnasium", "anabranch.gym")) from None
 
 from anabranch.gym.environments import Congestion, Scheduler
 from anabranch.gym.networks import SPLITS, network

@@ -13,6 +13,7 @@ from msgspec import UNSET
 
 from anabranch._core import simulator
 from anabranch.errors import InputError, nearest
+from anabranch.extras import require
 from anabranch.files import read_text
 from anabranch.metrics import METRICS
 from anabranch.paths import check_inside
@@ -57,6 +58,7 @@ def load(
         InputError: Naming file, line and remedy of the first mistake.
 
     """
+    require("studies", "a study")
     study, table = _grid(folder, tuple(metrics or ()))
     _check_size(study, table)
     _check_settings(study)

@@ -12,6 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Protocol
 
 from anabranch.errors import InputError
+from anabranch.extras import missing
 
 if TYPE_CHECKING:
     from anabranch._core.simulator import Request
@@ -34,10 +35,7 @@ def check_place(place: str) -> None:
         )
     for package in ("distributed", "dask_jobqueue") if place == "slurm" else ("distributed",):
         if importlib.util.find_spec(package) is None:
-            raise InputError(
-                f'--on {place} needs the package {package}, which is not installed; install "anabranch[cluster]", or '
-                "omit --on to use processes of this machine"
-            )
+            raise InputError(missing("cluster", package, f"--on {place}"))
     if place == "slurm" and shutil.which("sbatch") is None:
         raise InputError("--on slurm needs sbatch, which is not here; run the command on a machine that submits jobs")
 
