@@ -59,8 +59,9 @@ proxy: $(VENV)/.installed
 
 LAB := python/anabranch/lab/lab.html
 LAB_CORE := target/wasm32-unknown-unknown/lab/anabranch_lab.wasm
+LAB_PACKED := target/lab-core.lzma
 LAB_PACKAGES := lab/node_modules/.installed
-LAB_SOURCES := $(wildcard lab/*.json lab/build.mjs lab/lessons/*.toml lab/src/* lab/src/*/*)
+LAB_SOURCES := $(wildcard lab/*.json lab/build.mjs lab/pack.py lab/lessons/*.toml lab/src/* lab/src/*/*)
 NO_LAB := the laboratory in a page: install Node.js 20 or newer with npm, run rustup target add wasm32-unknown-unknown, then make build
 # Other profiles than that of releases are for tests, where the size of the page does not matter.
 LAB_LTO := $(if $(filter release,$(PROFILE)),,CARGO_PROFILE_LAB_LTO=off CARGO_PROFILE_LAB_CODEGEN_UNITS=16)
@@ -113,7 +114,8 @@ lab:
 $(LAB): $(LAB_SOURCES) $(RUST) $(LAB_PACKAGES)
 	$(LAB_LTO) $(CARGO) build --profile lab --locked --quiet -p anabranch-lab --target wasm32-unknown-unknown
 	cd lab && node_modules/.bin/tsc
-	node lab/build.mjs $(LAB_CORE) $@
+	$(BIN)/python lab/pack.py $(LAB_CORE) $(LAB_PACKED)
+	node lab/build.mjs $(LAB_PACKED) $@
 
 $(LAB_PACKAGES): lab/package.json lab/package-lock.json
 	cd lab && npm ci --silent --no-audit --no-fund
@@ -121,7 +123,7 @@ $(LAB_PACKAGES): lab/package.json lab/package-lock.json
 
 ## test-lab: test the page in Chromium, which is not part of `make test`
 test-lab: build lab
-	cd lab && node --test --test-concurrency=1 test/page.test.mjs
+	cd lab && node --test --test-concurrency=1 test/lzma.test.mjs test/page.test.mjs
 
 ## bench-lab: measure size, time to the first packet, frames and events a second of the page
 bench-lab: lab

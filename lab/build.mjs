@@ -1,20 +1,17 @@
 // @ts-check
 /**
- * Builds the page: one HTML file with style, programs and the compressed core.
+ * Builds the page: one HTML file with style, programs and the core, which `pack.py` has packed.
  *
- *     node build.mjs CORE.wasm OUT.html
+ *     node build.mjs PACKED OUT.html
  */
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { gzipAsync } from "@gfx/zopfli";
 import { build } from "esbuild";
 
 const HERE = import.meta.dirname;
-/** Rounds of zopfli, which makes gzip 5 % smaller than zlib does. */
-const ZOPFLI_ROUNDS = 5;
 const ICON =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32" fill="none" stroke-width="4" stroke-linecap="round"><path stroke="#0072b2" d="M2,16h4c5,0 5,-9 10,-9s5,9 10,9h4"/><path stroke="#e69f00" d="M6,16c5,0 5,9 10,9s5,-9 10,-9"/></svg>';
 
@@ -73,7 +70,7 @@ function policy(program) {
 
 const [coreFile, pageFile] = process.argv.slice(2);
 if (coreFile === undefined || pageFile === undefined) {
-  console.error("build.mjs needs two names: CORE.wasm and OUT.html");
+  console.error("build.mjs needs two names: PACKED and OUT.html");
   process.exit(2);
 }
 const worker = await bundle("core/worker.ts", {});
@@ -84,7 +81,7 @@ const parts = {
   POLICY: policy(program),
   ICON: encodeURIComponent(ICON),
   STYLE: await style(),
-  CORE: Buffer.from(await gzipAsync(readFileSync(coreFile), { numiterations: ZOPFLI_ROUNDS })).toString("base64"),
+  CORE: readFileSync(coreFile).toString("base64"),
   PROGRAM: program,
 };
 const template = readFileSync(join(HERE, "src", "page.html"), "utf8");

@@ -12,7 +12,8 @@ import pytest
 from anabranch import InputError, Scenario
 from anabranch._core.simulator import simulate
 from anabranch.advise.choices import COUPLED, Choice, Dimension
-from anabranch.advise.links import WORKLOADS, Link, scenario_of
+from anabranch.advise.limits import WORKLOADS
+from anabranch.advise.links import Link, scenario_of
 from anabranch.advise.search import Advice, Options, advise
 from anabranch.explain.trials import request
 from command import anabranch as command

@@ -115,7 +115,9 @@ fn section_at(
                 let example = written_assignment(key, example);
                 return Err(Fault::new(origin, format!("{place} has no {}; add {example}", key.name)));
             }
-            if let Some(value) = default_of(key, place)? {
+            if !key.is_setting
+                && let Some(value) = default_of(key, place)?
+            {
                 entries.push(Checked { key: key.name, origin: Origin::Nowhere, value });
             }
         }
@@ -204,7 +206,9 @@ fn home_of(name: &str) -> Option<&'static str> {
 /// Checks a value against a shape.
 fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value, Fault> {
     match shape {
-        Shape::Text => text(node, place, "a text in quotes").map(|text| Value::Text(text.to_owned())),
+        Shape::Text => {
+            text(node, place, &|| "a text in quotes".to_owned()).map(|text| Value::Text(text.to_owned()))
+        }
         Shape::Name => name(node, place),
         Shape::Path => path(node, place),
         Shape::Flag => match node.data {
@@ -249,7 +253,8 @@ fn mismatch(node: &Node, place: &Place<'_>, wanted: &str) -> Fault {
     Fault::new(node.origin, format!("{place} is {}; write {wanted}", node.described()))
 }
 
-fn text<'n>(node: &'n Node, place: &Place<'_>, wanted: &str) -> Result<&'n str, Fault> {
+/// The text of a value; `wanted` is its notation in words.
+fn text<'n>(node: &'n Node, place: &Place<'_>, wanted: &dyn Fn() -> String) -> Result<&'n str, Fault> {
     match &node.data {
         Data::Text(text) => match text.chars().find(|&letter| is_hidden(letter)) {
             None => Ok(text),
@@ -259,14 +264,19 @@ fn text<'n>(node: &'n Node, place: &Place<'_>, wanted: &str) -> Result<&'n str, 
                 Err(Fault::new(node.origin, message))
             }
         },
-        _ => Err(mismatch(node, place, wanted)),
+        _ => Err(mismatch(node, place, &wanted())),
     }
+}
+
+/// A name in words.
+fn any_name() -> String {
+    "a name in quotes".to_owned()
 }
 
 fn name(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
     /// Names appear in tables and figures.
     const MAX_NAME_CHARS: usize = 100;
-    let text = text(node, place, "a name in quotes")?;
+    let text = text(node, place, &any_name)?;
     let valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     if text.is_empty() || !text.chars().all(valid) || text.chars().nth(MAX_NAME_CHARS).is_some() {
         let shown = quoted(text);
@@ -284,22 +294,24 @@ pub(super) fn link_and_version(name: &str) -> (&str, Option<IpVersion>) {
 
 /// A name that may end with a version of IP.
 fn path(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
-    let text = text(node, place, "a name in quotes")?;
+    let text = text(node, place, &any_name)?;
     let (link, _) = link_and_version(text);
     name(&Node { data: Data::Text(link.to_owned()), origin: node.origin }, place)?;
     Ok(Value::Text(text.to_owned()))
 }
 
 fn integer(node: &Node, (min, max): (u64, u64), place: &Place<'_>) -> Result<u64, Fault> {
-    let wanted = if max > u64::from(u32::MAX) {
-        format!("a whole number from {min}")
-    } else {
-        format!("a whole number from {min} to {max}")
+    let wanted = || {
+        if max > u64::from(u32::MAX) {
+            format!("a whole number from {min}")
+        } else {
+            format!("a whole number from {min} to {max}")
+        }
     };
     match node.data {
         Data::Integer(number) => {
             let valid = u64::try_from(number).ok().filter(|number| (min..=max).contains(number));
-            valid.ok_or_else(|| Fault::new(node.origin, format!("{place} is {number}; write {wanted}")))
+            valid.ok_or_else(|| Fault::new(node.origin, format!("{place} is {number}; write {}", wanted())))
         }
         // An override is text if TOML has no such number.
         Data::Text(ref digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -307,29 +319,30 @@ fn integer(node: &Node, (min, max): (u64, u64), place: &Place<'_>) -> Result<u64
                 format!("{place} is {}; write a whole number from {min} to {max}", shortened(digits));
             Err(Fault::new(node.origin, message))
         }
-        _ => Err(mismatch(node, place, &wanted)),
+        _ => Err(mismatch(node, place, &wanted())),
     }
 }
 
 fn number(node: &Node, shape: &Shape, place: &Place<'_>) -> Result<Value, Fault> {
-    let (wanted, valid): (String, &dyn Fn(f64) -> bool) = match shape {
-        Shape::Number { min, max } => {
-            (format!("a number from {min} to {max}"), &|number| (*min..=*max).contains(&number))
-        }
-        Shape::Above { min } => {
-            (format!("a number above {min}"), &|number| number > *min && number.is_finite())
-        }
+    let wanted = || match shape {
+        Shape::Number { min, max } => format!("a number from {min} to {max}"),
+        Shape::Above { min } => format!("a number above {min}"),
         _ => unreachable!("only numbers are passed"),
     };
     let number = match node.data {
         Data::Integer(number) => number as f64,
         Data::Float(number) => number,
-        _ => return Err(mismatch(node, place, &wanted)),
+        _ => return Err(mismatch(node, place, &wanted())),
     };
-    if valid(number) {
+    let is_valid = match shape {
+        Shape::Number { min, max } => (*min..=*max).contains(&number),
+        Shape::Above { min } => number > *min && number.is_finite(),
+        _ => unreachable!("only numbers are passed"),
+    };
+    if is_valid {
         return Ok(Value::Number(number));
     }
-    Err(Fault::new(node.origin, format!("{place} is {number}; write {wanted}")))
+    Err(Fault::new(node.origin, format!("{place} is {number}; write {}", wanted())))
 }
 
 /// The value in the base unit, and the family of its unit.
@@ -378,18 +391,18 @@ fn octets(node: &Node, (min, max): (u64, u64), place: &Place<'_>) -> Result<Valu
 }
 
 fn one_of(node: &Node, list: &[choices::Choice], place: &Place<'_>) -> Result<Value, Fault> {
-    let names: Vec<_> = list.iter().map(|choice| choice.name).collect();
-    let word = text(node, place, &format!("one of {}", names.join(", ")))?;
+    let names = || list.iter().map(|choice| choice.name).collect::<Vec<_>>();
+    let word = text(node, place, &|| format!("one of {}", names().join(", ")))?;
     let found = list.iter().find(|choice| choice.name == word || choice.aliases.contains(&word));
     if let Some(choice) = found {
         return Ok(Value::Text(choice.name.to_owned()));
     }
     let message = if place.key == "scheduler" && choices::schedulers().iter().any(|other| other.name == word)
     {
-        let names = names.join(", ");
+        let names = names().join(", ");
         format!("{place} is {}, which only mptcp supports; the valid values are {names}", quoted(word))
     } else {
-        format!("{place} is {}; {}", quoted(word), remedy(word, &names, "valid values"))
+        format!("{place} is {}; {}", quoted(word), remedy(word, &names(), "valid values"))
     };
     Err(Fault::new(node.origin, message))
 }
@@ -397,7 +410,7 @@ fn one_of(node: &Node, list: &[choices::Choice], place: &Place<'_>) -> Result<Va
 fn path_manager(node: &Node, place: &Place<'_>) -> Result<Value, Fault> {
     let list = choices::path_managers();
     let usages: Vec<_> = list.iter().map(|choice| choice.name).collect();
-    let word = text(node, place, &format!("one of {}", usages.join(", ")))?;
+    let word = text(node, place, &|| format!("one of {}", usages.join(", ")))?;
     match anabranch_multipath::path_manager::parse(word) {
         Ok(_) => Ok(Value::Text(word.to_owned())),
         Err(reason) => {
@@ -479,8 +492,12 @@ fn either(node: &Node, shapes: &'static [Shape], place: &Place<'_>) -> Result<Va
     if let Some(shape) = shape {
         return value(node, shape, place);
     }
-    let wanted: Vec<_> = shapes.iter().map(super::describe::shape).collect();
-    Err(mismatch(node, place, &wanted.join(", or ")))
+    Err(mismatch(node, place, &any_of(shapes)))
+}
+
+/// Several shapes in words.
+fn any_of(shapes: &[Shape]) -> String {
+    shapes.iter().map(super::describe::shape).collect::<Vec<_>>().join(", or ")
 }
 
 /// The word or the quantity that a key accepts; `None` where the shapes lack one of the two, or the value has another type.
@@ -497,8 +514,7 @@ fn word_or_quantity(
     if is_quantity {
         return Some(value(node, quantity, place));
     }
-    let wanted: Vec<_> = shapes.iter().map(super::describe::shape).collect();
-    Some(value(node, words, place).map_err(|_| mismatch(node, place, &wanted.join(", or "))))
+    Some(value(node, words, place).map_err(|_| mismatch(node, place, &any_of(shapes))))
 }
 
 /// A table whose tag determines its other keys.

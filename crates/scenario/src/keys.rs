@@ -22,6 +22,8 @@ pub(super) struct Key {
     pub default: Default,
     /// The protocols whose flows have it; all for keys that do not belong to flows.
     pub protocols: Protocols,
+    /// True for a setting of a protocol. The protocol has its default, so checked tables contain only given values of it.
+    pub is_setting: bool,
     /// One or two sentences for the reference page and for editors.
     pub doc: &'static str,
 }
@@ -152,7 +154,7 @@ impl Kind {
 impl Key {
     /// A key that does not belong to flows of particular protocols.
     pub const fn new(name: &'static str, shape: Shape, default: Default, doc: &'static str) -> Self {
-        Self { name, shape, default, protocols: Protocols::ALL, doc }
+        Self { name, shape, default, protocols: Protocols::ALL, is_setting: false, doc }
     }
 
     /// Restricts the key to flows of these protocols.

@@ -42,7 +42,12 @@ impl Values {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
-    /// The value of a key that has a default or is required.
+    /// The place of a key's value; nowhere if it is the default.
+    pub fn origin(&self, key: &str) -> Origin {
+        self.find(key).map_or(Origin::Nowhere, |entry| entry.origin)
+    }
+
+    /// The value of a key that is required, or has a default and is no setting of a protocol.
     pub fn get(&self, key: &str) -> &Checked {
         self.find(key).unwrap_or_else(|| panic!("no default for {key}"))
     }

@@ -20,20 +20,20 @@ fn link_of(record: &Record) -> LinkInformation {
 }
 
 impl Open {
-    /// The request for a packet with new data of path `at`, if one is due and the packet carries no report.
-    pub fn take_request(
-        &mut self,
-        core: &mut Core,
-        (at, now): (usize, Time),
-        acknowledges: bool,
-    ) -> Option<Box<NetworkControl>> {
-        let control = self.control.as_mut().filter(|control| control.is_due(at, now))?;
-        if acknowledges && control.owes_report(at) {
-            return None;
-        }
-        let request = control.request(core, at, now);
+    /// True if a request is due for a packet with new data of path `at`, and the packet carries no report.
+    #[cold]
+    pub fn owes_request(&self, (at, now): (usize, Time), acknowledges: bool) -> bool {
+        let due = self.control.as_ref().filter(|control| control.is_due(at, now));
+        due.is_some_and(|control| !(acknowledges && control.owes_report(at)))
+    }
+
+    /// Begins a packet of path `at` with a request.
+    #[cold]
+    pub fn put_request(&mut self, core: &mut Core, (at, now): (usize, Time), chunks: &mut Chunks) {
+        let Some(control) = &mut self.control else { return };
+        let request = Box::new(control.request(core, at, now));
         core.totals.network_requests_sent += 1;
-        Some(Box::new(request))
+        chunks.list().insert(0, Chunk::NetworkControl(request));
     }
 
     /// Puts the records of a request in front of a SACK, if the SACK's path has carried a request.

@@ -151,9 +151,7 @@ impl Outbound {
         for duplicate in duplicates {
             core.credit_copy(duplicate.unwrap_near(self.sent.base()), now);
         }
-        for at in 0..core.paths.len() {
-            self.finish_path(core, at, now, false);
-        }
+        self.finish_paths(core, now, false);
         count_missing(core, 1, false);
         for at in 0..core.paths.len() {
             if core.paths[at].summary.acked > 0 {

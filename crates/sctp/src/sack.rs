@@ -181,6 +181,7 @@ impl Outbound {
         }
     }
 
+    #[inline]
     pub fn begin_summaries(&self, core: &mut Core) {
         for path in &mut core.paths {
             path.burst_left = core.config.max_burst.unwrap_or(u32::MAX);
@@ -262,14 +263,25 @@ impl Outbound {
     }
 
     /// Adds a newly acknowledged chunk, in flight or lost, to the summary of the path that carried it last.
+    #[inline]
     fn credit(core: &mut Core, tsn: u64, chunk: &Chunk, now: Time) {
-        let attributed;
-        let chunk = if core.sends_copies {
-            attributed = core.attribute(tsn, chunk, now);
-            &attributed
+        if core.sends_copies {
+            Self::credit_attributed(core, tsn, chunk, now);
         } else {
-            chunk
-        };
+            Self::credit_carrier(core, tsn, chunk, now);
+        }
+    }
+
+    /// Adds a chunk of which several paths may have a transmission in flight.
+    #[cold]
+    #[inline(never)]
+    fn credit_attributed(core: &mut Core, tsn: u64, chunk: &Chunk, now: Time) {
+        let attributed = core.attribute(tsn, chunk, now);
+        Self::credit_carrier(core, tsn, &attributed, now);
+    }
+
+    #[inline]
+    fn credit_carrier(core: &mut Core, tsn: u64, chunk: &Chunk, now: Time) {
         core.rate_delivered(chunk, now);
         let path = &mut core.paths[usize::from(chunk.path)];
         path.summary.acked += u64::from(path.chunk_len(chunk.len));
@@ -292,9 +304,7 @@ impl Outbound {
     /// Completes a SACK after all its chunks are processed: round-trip times, windows, timers, losses and the receive
     /// window.
     fn finish(&mut self, core: &mut Core, now: Time, sack: &SackView, advanced: bool) {
-        for at in 0..core.paths.len() {
-            self.finish_path(core, at, now, advanced);
-        }
+        self.finish_paths(core, now, advanced);
         self.settle_spurious(core, now);
         count_missing(core, sack.packets, self.changeover.is_active(self.sent.base()));
         for at in 0..core.paths.len() {
@@ -316,11 +326,18 @@ impl Outbound {
         self.reschedule(core, now);
     }
 
-    pub fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
-        let path = &mut core.paths[at];
-        if path.summary.acked == 0 {
-            return;
+    /// Processes the summaries of the paths on which chunks were newly acknowledged.
+    pub fn finish_paths(&mut self, core: &mut Core, now: Time, cumulative_advanced: bool) {
+        for at in 0..core.paths.len() {
+            if core.paths[at].summary.acked > 0 {
+                self.finish_path(core, at, now, cumulative_advanced);
+            }
         }
+    }
+
+    #[inline]
+    fn finish_path(&mut self, core: &mut Core, at: usize, now: Time, cumulative_advanced: bool) {
+        let path = &mut core.paths[at];
         let oldest = self.oldest_in_flight(path, core.sends_copies);
         path.peak.update(now, path.counters.bytes_acked, path.rtt.srtt());
         let moved = path.summary.oldest.is_some() && oldest != path.summary.oldest;

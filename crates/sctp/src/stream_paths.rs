@@ -9,11 +9,13 @@ use anabranch_multipath::buffer::{Occupancy, SendPermission, Shared, Splitting};
 
 impl Path {
     /// Bytes of the path's chunks that count against its shares of the buffers.
+    #[inline]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { outstanding: self.totals.in_flight(), buffered: self.totals.buffered() }
     }
 
     /// True if the path has not used up its share of the buffers.
+    #[inline]
     pub fn has_share(&self, splitting: Splitting, shared: &Shared) -> bool {
         splitting.judge(self.occupancy(), self.mss, shared) == SendPermission::Admitted
     }

@@ -87,18 +87,16 @@ impl Open {
         let mut chunks = Chunks::new();
         let mut room = core.paths[at].room;
         let acknowledges = self.inbound.pending() && at == self.ack_path;
-        let asks = !again && self.control.is_some();
-        let request = if asks { self.take_request(core, (at, now), acknowledges) } else { None };
-        if request.is_some() {
+        let asks = !again && self.control.is_some() && self.owes_request((at, now), acknowledges);
+        if asks {
             room -= NetworkControl::LEN;
         }
         if acknowledges {
             chunks = self.acknowledgement(core, room);
             room = room.saturating_sub(chunks.iter().map(Chunk::wire_len).sum());
         }
-        let is_request = request.is_some();
-        if let Some(request) = request {
-            chunks.list().insert(0, Chunk::NetworkControl(request));
+        if asks {
+            self.put_request(core, (at, now), &mut chunks);
             self.outbound.limit_fragment(room);
         }
         let before = chunks.len();
@@ -107,7 +105,7 @@ impl Open {
         } else {
             self.outbound.fill(core, (at, now), room, &mut chunks);
         }
-        if is_request {
+        if asks {
             self.outbound.paths_changed(core);
         }
         let carried = chunks.len();

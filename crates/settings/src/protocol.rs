@@ -72,7 +72,17 @@ impl Protocol {
 
     /// The value of a key of this protocol.
     pub fn get(&self, name: &str) -> Option<Value> {
-        self.entries().into_iter().find(|(key, _)| key.name == name).map(|(_, value)| value)
+        fn one<C: Table>(config: &C, protocol: Protocols, name: &str) -> Option<Value> {
+            let is_it = |row: &&Row<C>| row.key.name == name && row.key.protocols.contains(protocol);
+            C::rows().iter().find(is_it).map(|row| row.get(config))
+        }
+        let kind = self.kind();
+        match self {
+            Self::Tcp(config) => one(config, kind, name),
+            Self::Mptcp(config) => one(config, kind, name),
+            Self::Sctp(config) => one(&**config, kind, name),
+            Self::Udp => None,
+        }
     }
 
     /// Sets a key to a value.

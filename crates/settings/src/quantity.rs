@@ -140,15 +140,15 @@ pub struct Quantity {
 /// The end of a sentence that begins with the place: the error and the remedy.
 pub fn parse(text: &str, families: &[&'static Family]) -> Result<Quantity, String> {
     let (number, unit) = split(text.trim());
-    let shown = quoted(text);
+    let shown = || quoted(text);
     if number.starts_with('-') && decimal(&number[1..]).is_some() {
-        return Err(format!("{shown} is negative; write a value without the sign"));
+        return Err(format!("{} is negative; write a value without the sign", shown()));
     }
     let Some(decimal) = decimal(number) else {
-        return Err(format!("{shown} is not {}", wanted(families)));
+        return Err(format!("{} is not {}", shown(), wanted(families)));
     };
     if unit.is_empty() {
-        return Err(format!("{shown} has no unit; write {}", with_unit(number, families)));
+        return Err(format!("{} has no unit; write {}", shown(), with_unit(number, families)));
     }
     let found = families
         .iter()
@@ -156,18 +156,20 @@ pub fn parse(text: &str, families: &[&'static Family]) -> Result<Quantity, Strin
         .find_map(|(index, family)| Some((index, family.units.iter().find(|known| known.name == unit)?)));
     let Some((family, unit)) = found else {
         return Err(format!(
-            "unknown unit {} in {shown}; {}",
+            "unknown unit {} in {}; {}",
             quoted(unit),
+            shown(),
             unit_remedy(number, unit, families)
         ));
     };
     let whole = families[family].whole;
     match decimal.times(unit.factor, whole) {
         Scaled::Value(value) => Ok(Quantity { value, family }),
-        Scaled::TooLarge => Err(format!("{shown} is too large to count; write a smaller value")),
-        Scaled::Broken => Err(format!("{shown} is not whole; write a whole number of {}", unit.name)),
+        Scaled::TooLarge => Err(format!("{} is too large to count; write a smaller value", shown())),
+        Scaled::Broken => Err(format!("{} is not whole; write a whole number of {}", shown(), unit.name)),
         Scaled::Vanishing => Err(format!(
-            "{shown} is less than one {}; write at least \"1 {0}\"",
+            "{} is less than one {1}; write at least \"1 {1}\"",
+            shown(),
             families[family].units[0].name
         )),
     }

@@ -1,5 +1,6 @@
-/** The page's side of the worker: decompresses and compiles the module, and turns messages into promises. */
+/** The page's side of the worker: unpacks and compiles the module, and turns messages into promises. */
 
+import { unpack } from "./lzma";
 import type { CallName, Calls, Problem, Reply } from "./types";
 
 /** A mistake in the input. */
@@ -66,15 +67,14 @@ export class Client {
   }
 }
 
-/** Compiles the module from gzip in base64. */
+/** Compiles the packed module from base64. */
 export async function compile(text: string): Promise<WebAssembly.Module> {
   if (typeof WebAssembly !== "object") {
     throw new MissingFeature("This browser has no WebAssembly, which the simulator needs; use a current one.");
   }
   if (typeof DecompressionStream !== "function") {
-    throw new MissingFeature("This browser has no DecompressionStream, which unpacks the simulator; use a current one.");
+    throw new MissingFeature("This browser has no DecompressionStream, which reads links to runs; use a current one.");
   }
   const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return WebAssembly.compile(await new Response(plain).arrayBuffer());
+  return WebAssembly.compile(unpack(packed));
 }

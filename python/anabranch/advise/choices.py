@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError
 from anabranch.fairness.capacity import size_bytes
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from anabranch.explain.facts import Facts
 
-May = Literal["linux", "all"]
-MAY: tuple[str, ...] = get_args(May)
 _LINUX_CONTROLS = ("reno", "cubic", "bbr")
 COUPLED = ("lia", "olia", "balia", "wvegas")
 """Coupled controls, which `anabranch cc` loads into Linux."""

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch.advise.limits import WORKLOADS
 from anabranch.errors import InputError, nearest
 from anabranch.scenario import Scenario
 from anabranch.sweep import setting
@@ -18,13 +19,6 @@ FORM = "NAME:DOWN/UPMbit,RTTms[,queue=SIZE][,loss=PERCENT%]"
 DURATION = "20 s"
 WARMUP = "5 s"
 FLOW = "transfer"
-WORKLOADS: dict[str, tuple[str, str | None]] = {
-    "bulk": ("Bulk transfer", None),
-    "stream": ("Video stream", '{ kind = "rate", rate = "5 Mbit/s" }'),
-    "call": ("Call", '{ kind = "rate", rate = "64 kbit/s", message = "160 B" }'),
-    "web": ("Web pages", '{ kind = "request-response", response = { exponential = "200 kB" }, think = "100 ms" }'),
-}
-"""By name, the title and the workload of a scenario; `None` is a saturated application."""
 _RATE_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 _SIZE_UNITS = {"b": 1, "kb": 1000, "kib": 1024, "mb": 10**6, "mib": 2**20}
 _TIME_UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch._core.simulator import LARGEST_SEED
 from anabranch.advise.aims import Aim
 from anabranch.advise.choices import Choice, access_links, commands, current, dimensions
+from anabranch.advise.limits import REPS, TIME_LIMIT_S
 from anabranch.errors import InputError
 from anabranch.explain.facts import Facts
 from anabranch.explain.finding import Measured
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from anabranch._core.document import Document
     from anabranch.advise.choices import Dimension
 
-REPS = 5
-TIME_LIMIT_S = 30.0
 MIN_GAIN = 0.01
 """Gain below which a choice counts as equal to a simpler one, in addition to the interval."""
 _SEARCH_SHARE = 0.6

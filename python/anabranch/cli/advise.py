@@ -7,9 +7,7 @@ import os
 
 import click
 
-from anabranch.advise.choices import MAY
-from anabranch.advise.links import WORKLOADS
-from anabranch.advise.search import REPS, TIME_LIMIT_S
+from anabranch.advise.limits import MAY, REPS, TIME_LIMIT_S, WORKLOADS
 from anabranch.cli import paths
 from anabranch.cli.run import read_scenario
 from anabranch.errors import InputError

@@ -14,7 +14,7 @@ from anabranch.cli.bench_baseline import count_instructions
 from anabranch.cli.bench_defaults import defaults
 from anabranch.cli.bench_explain import bench_explain
 from anabranch.errors import InputError
-from anabranch.study.keys import MAX_REPETITIONS
+from anabranch.study.limits import MAX_REPETITIONS
 
 if TYPE_CHECKING:
     from rich.console import Console

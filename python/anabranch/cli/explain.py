@@ -13,8 +13,7 @@ from anabranch._core.simulator import LARGEST_SEED
 from anabranch.cli import paths
 from anabranch.cli.run import read_scenario
 from anabranch.errors import InputError
-from anabranch.explain.explanation import REPS, TIME_LIMIT_S
-from anabranch.explain.objective import AIMS
+from anabranch.explain.limits import AIMS, REPS, TIME_LIMIT_S
 
 if TYPE_CHECKING:
     from anabranch.explain.explanation import Explanation, Options

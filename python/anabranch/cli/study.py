@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from anabranch._core.worlds import WORLDS
 from anabranch.cli import paths
 from anabranch.errors import InputError, RunFailed
-from anabranch.study.keys import MAX_REPETITIONS
+from anabranch.study.limits import MAX_REPETITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,6 +17,7 @@ from anabranch._core.worlds import LABELS
 from anabranch.errors import InputError
 from anabranch.explain.facts import Facts, goodput_bps
 from anabranch.explain.finding import MIN_GAIN, Finding, Measured, ranked
+from anabranch.explain.limits import REPS, TIME_LIMIT_S
 from anabranch.explain.network_remedies import busiest
 from anabranch.explain.objective import Objective
 from anabranch.explain.proposals import mbps
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from anabranch._core.simulator import Request
     from anabranch._core.worlds import World
 
-REPS = 5
-TIME_LIMIT_S = 8.0
 _MIN_FULL_UTILISATION = 0.95
 """Minimum utilisation of a full link."""
 _MIN_OPEN_SHARE = 0.9

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError, nearest
 from anabranch.explain.facts import goodput_bps
+from anabranch.explain.limits import AIMS
 
 if TYPE_CHECKING:
     from anabranch._core.document import Document, FlowResult
-
-Aim = Literal["goodput", "delay"]
-AIMS: tuple[str, ...] = get_args(Aim)
 
 _MIN_LOSS = 0.01
 """Share of the other flows' goodput below which their loss is ignored as noise."""

@@ -16,12 +16,12 @@ from msgspec import UNSET, Meta, UnsetType, field
 from anabranch.fairness.capacity import Allocation
 from anabranch.metrics import METRICS
 from anabranch.stats import Centre, Interval
+from anabranch.study.limits import MAX_REPETITIONS
 from anabranch.sweep import Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MAX_REPETITIONS = 100_000
 SUM_TOLERANCE = 0.06
 """Default of the share by which two sums of flows may differ and still agree."""
 

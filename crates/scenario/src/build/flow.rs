@@ -286,7 +286,7 @@ fn settings(values: &Values, kind: Protocols, own: &Table, owner: &str) -> Resul
                  [flow_defaults]",
                 quoted(control.name)
             );
-            return Err(Fault::new(values.get(key).origin, message));
+            return Err(Fault::new(values.origin(key), message));
         }
         protocol.put(key, default).expect(CHECKED_BEFORE);
     }
@@ -334,7 +334,7 @@ fn check_whole_packets(protocol: &Protocol, values: &Values, owner: &str) -> Res
             let message = format!(
                 "whole_packets of {owner} is not supported by {control}, whose window follows a model; set it to false"
             );
-            Err(Fault::new(values.get("whole_packets").origin, message))
+            Err(Fault::new(values.origin("whole_packets"), message))
         }
         _ => Ok(()),
     }

@@ -15,7 +15,7 @@ pub(super) fn check(config: &Config, values: &Values, own: &Table, owner: &str) 
         if numbers.is_empty() {
             continue;
         }
-        let fault = |message: String| Fault::new(values.get(key).origin, message);
+        let fault = |message: String| Fault::new(values.origin(key), message);
         if config.stream_scheduler != scheduler {
             // A flow that inherits the key from the defaults ignores it.
             if own.get(key).is_none() {
@@ -39,7 +39,7 @@ pub(super) fn check(config: &Config, values: &Values, own: &Table, owner: &str) 
             "stream_paths of {owner} is \"fixed\", but its scheduler \"redundant\" sends all data on every path; change one \
              of the two"
         );
-        return Err(Fault::new(values.get("stream_paths").origin, message));
+        return Err(Fault::new(values.origin("stream_paths"), message));
     }
     if config.renege > 0.0 && config.nr_sack {
         let message = format!(
@@ -47,7 +47,7 @@ pub(super) fn check(config: &Config, values: &Values, own: &Table, owner: &str) 
              acknowledgement; set nr_sack = false, or renege = 0",
             config.renege
         );
-        return Err(Fault::new(values.get("renege").origin, message));
+        return Err(Fault::new(values.origin("renege"), message));
     }
     Ok(())
 }

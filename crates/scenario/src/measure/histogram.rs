@@ -101,6 +101,7 @@ impl Histogram {
     }
 }
 
+#[inline]
 fn bucket(nanos: u64) -> usize {
     if nanos < 2 * BUCKETS_PER_OCTAVE {
         return nanos as usize;

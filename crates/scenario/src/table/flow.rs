@@ -6,6 +6,7 @@ use crate::keys::{Default, Key, Section, Shape};
 use crate::written::Written;
 use anabranch_settings::key::{self, Part, Place, Takes};
 use anabranch_settings::protocol::{Protocol, keys};
+use anabranch_settings::setting::Value;
 use std::sync::LazyLock;
 
 /// `[[flow]]`.
@@ -31,7 +32,8 @@ pub(crate) fn flow_defaults() -> &'static Section {
 /// The settings of all protocols, and the keys of this crate among them.
 fn settings() -> &'static [Key] {
     static SETTINGS: LazyLock<Vec<Key>> = LazyLock::new(|| {
-        let mut all: Vec<Key> = keys().iter().map(setting).collect();
+        let defaults = defaults();
+        let mut all: Vec<Key> = keys().iter().map(|key| setting(key, &defaults)).collect();
         for own in OWN {
             let at = all.iter().position(|key| key.name == own.before).expect("a key of the protocol");
             all.insert(at, own.key);
@@ -41,12 +43,21 @@ fn settings() -> &'static [Key] {
     &SETTINGS
 }
 
-fn setting(key: &key::Key) -> Key {
+/// A protocol and its settings by default.
+type Defaults = (Protocols, Vec<(&'static key::Key, Value)>);
+
+/// The settings of each protocol by default.
+fn defaults() -> Vec<Defaults> {
+    PROTOCOLS.iter().map(|entry| (entry.value, Protocol::new(entry.value).entries())).collect()
+}
+
+fn setting(key: &key::Key, defaults: &[Defaults]) -> Key {
     Key {
         name: key.name,
         shape: shape(&key.takes),
-        default: default(key),
+        default: default(key, defaults),
         protocols: key.protocols,
+        is_setting: true,
         doc: key.text,
     }
 }
@@ -68,17 +79,18 @@ fn shape(takes: &Takes) -> Shape {
 }
 
 /// The default of a key, by protocol if they differ.
-fn default(key: &key::Key) -> Default {
+fn default(key: &key::Key, defaults: &[Defaults]) -> Default {
     if let Some(meaning) = key.absent {
         return Default::Nothing(meaning);
     }
     let mut texts: Vec<(Protocols, &'static str)> = Vec::new();
-    for entry in PROTOCOLS.iter().filter(|entry| key.protocols.contains(entry.value)) {
-        let value = Protocol::new(entry.value).get(key.name).expect("a key of the protocol");
-        let text = Written::from(value).toml();
+    for (protocol, values) in defaults.iter().filter(|(protocol, _)| key.protocols.contains(*protocol)) {
+        let (_, value) =
+            values.iter().find(|(known, _)| known.name == key.name).expect("a key of the protocol");
+        let text = Written::from(value.clone()).toml();
         match texts.iter_mut().find(|(_, known)| *known == text) {
-            Some((protocols, _)) => *protocols = protocols.or(entry.value),
-            None => texts.push((entry.value, String::leak(text))),
+            Some((protocols, _)) => *protocols = protocols.or(*protocol),
+            None => texts.push((*protocol, String::leak(text))),
         }
     }
     match texts[..] {

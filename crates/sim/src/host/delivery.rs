@@ -5,7 +5,7 @@
 
 use super::fragments::Fragments;
 use super::meters::MAX_MEASURED_STREAMS;
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Delivery;
 use anabranch_scenario::measure::{Deliveries, Histogram};
 use anabranch_wire::Payload;
@@ -391,12 +391,20 @@ impl DeliveryChecker {
         record.open = 0;
         let delay = now.since(record.born);
         self.delays.add(delay, 1);
+        if !self.by_stream.is_empty() {
+            self.add_to_stream(delivery, delay);
+        }
+        self.remove_settled();
+        Ok(())
+    }
+
+    /// Counts a delivery of a flow with several streams.
+    #[inline(never)]
+    fn add_to_stream(&mut self, delivery: &Delivery, delay: Duration) {
         if let Some(stream) = self.by_stream.get_mut(usize::from(delivery.stream)) {
             stream.bytes += delivery.len;
             stream.delays.add(delay, 1);
         }
-        self.remove_settled();
-        Ok(())
     }
 
     /// Removes the first records while they are settled.

@@ -142,6 +142,8 @@ impl Meters {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     fn sample_streams(&mut self, now: Time, held: &[u64]) {
         // An association that is not established holds no data.
         let held = held.iter().copied().chain(core::iter::repeat(0));

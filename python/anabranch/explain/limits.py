@@ -1,0 +1,10 @@
+"""Extents and aims of an explanation, apart from it: every start of the command line imports them."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+REPS = 5
+TIME_LIMIT_S = 8.0
+Aim = Literal["goodput", "delay"]
+AIMS: tuple[str, ...] = get_args(Aim)
