@@ -1,0 +1,28 @@
+//! Out-of-order data of a connection whose paths differ.
+
+use super::tests::{A, Setup, tcp};
+use anabranch_endpoint::endpoint::Endpoint;
+use anabranch_testkit::harness::Wire;
+use anabranch_wire::Packet;
+
+#[test]
+fn ranges_before_a_packet_are_counted() {
+    let mut pair = Setup::disjoint().pair(Wire::new(5), Wire::new(200));
+    pair.keep_log = true;
+    // Data of the fast path waits for older data of the slow one.
+    assert!(!pair.send_file(3_000_000, 0.9));
+    let server = &pair.ends[1];
+    assert!(server.receive.ahead.count() > 3, "{:?}", server.receive.ahead);
+    let data = |p: &Packet| (!tcp(p).payload.is_empty()).then(|| p.clone());
+    let sent = pair.sent(0, data);
+    let (first, last) = (&sent[0], sent.iter().rfind(|p| p.source == A[0]).expect("data of the fast path"));
+    assert_eq!(server.entries_before(first), 0, "old data");
+    let all = server.receive.ahead.count() as u64;
+    let before = server.entries_before(last);
+    assert!((all - 1..=all).contains(&before), "{before} of {all}: the newest data is behind the others");
+    let mut foreign = last.clone();
+    foreign.source = [10, 9, 9, 9].into();
+    assert_eq!(server.entries_before(&foreign), 0, "no subflow");
+    let pure = pair.sent(0, |p| tcp(p).payload.is_empty().then(|| p.clone()));
+    assert!(pure.iter().all(|p| server.entries_before(p) == 0), "no data");
+}
