@@ -170,7 +170,7 @@ proptest! {
         let cost = format!(
             "{{ packet = \"{packet} us\", byte = \"{byte} ns\", gap = \"{gap} ns\", backlog = \"{backlog} packets\" }}"
         );
-        let set = [("flow.F.protocol", protocol), ("host.D.cost", &cost), ("host.S.cost", &cost), ("duration", "120 s")];
+        let set = [("flow.F.protocol", protocol), ("host.D.cost", cost.as_str()), ("host.S.cost", cost.as_str()), ("duration", "120 s")];
         let scenario = Scenario { seed, ..read(TWO_PATHS, &set) };
         let result = result(&scenario);
         let flow = &result.flows[0];
