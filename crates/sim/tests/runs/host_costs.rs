@@ -104,7 +104,7 @@ fn both_directions_share_a_processor() {
     // A packet finds at most ten, and leaves after its own service.
     let longest = result.flows[0].delivery_delay_s.unwrap().p99;
     assert!((0.07..=0.091).contains(&longest), "{longest}");
-    assert!(result.links[1].packets < 2100, "what the host drops does not reach its link");
+    assert!(result.links[1].packets < 2100, "packets dropped at the host do not reach its link");
 }
 
 #[test]

@@ -166,7 +166,7 @@ impl Processor {
 /// Number of gap blocks in a packet.
 fn gap_blocks(packet: &Packet) -> u64 {
     match &packet.body {
-        Body::Tcp(segment) => segment.options.sack.count() as u64,
+        Body::Tcp(segment) => segment.options.sack.count().into(),
         Body::Sctp(packet) => {
             let blocks = |chunk: &Chunk| match chunk {
                 Chunk::Sack(sack) => sack.gaps.len() as u64,
@@ -282,12 +282,10 @@ impl Datapath {
     #[cold]
     pub(super) fn node_due(&mut self, now: Time, index: usize) -> Outcome {
         let middleboxes = self.middleboxes.as_ref().map_or(0, |middleboxes| middleboxes.count());
-        match index.checked_sub(middleboxes) {
-            Some(index) => self.processor_due(now, index),
-            None => {
-                self.middlebox_due(now, index);
-                Outcome::Nothing
-            }
+        if let Some(index) = index.checked_sub(middleboxes) {
+            return self.processor_due(now, index);
         }
+        self.middlebox_due(now, index);
+        Outcome::Nothing
     }
 }
