@@ -20,9 +20,7 @@ fn ranges_before_a_packet_are_counted() {
     let sent = pair.sent(0, data);
     let (first, last) = (&sent[0], sent.iter().rfind(|p| p.source == A[0]).expect("data of the fast path"));
     assert_eq!(server.entries_before(first), 0, "old data");
-    let all = server.receive.ahead.count() as u64;
-    let before = server.entries_before(last);
-    assert!((1..=all).contains(&before), "{before} of {all}: the newest data is behind others");
+    assert!(server.entries_before(last) >= 1, "the newest data is behind others: {:?}", server.receive.ahead);
     let mut foreign = last.clone();
     foreign.source = [10, 9, 9, 9].into();
     assert_eq!(server.entries_before(&foreign), 0, "no subflow");
