@@ -44,12 +44,13 @@ if TYPE_CHECKING:
 
     from anabranch.sweep import Value
 
-SCOPES = {"pair": Scope("pair", {}, ("F0", "F1", "G"), ("bottleneck", "b-2"))}
+SCOPES = {"pair": Scope("pair", {}, ("F0", "F1", "G"), ("bottleneck", "b-2"), ("S", "D"))}
 DATA = {
     "goodput": {"F0": 6.0, "F1": 2.0, "G": 4.0},
     "setup-time": {"F0": 0.0, "F1": 2.0},
     "path-srtt": {"F0/a": 10.0, "F0/b": 30.0, "F1/a": 20.0},
     "drops": {"bottleneck/forward": 3.0, "bottleneck/reverse": 1.0, "b-2/forward": 5.0},
+    "host-drops": {"S": 1.0, "D": 2.0},
     "jain": {"": 0.9},
 }
 
@@ -78,6 +79,7 @@ def value(text: str) -> float:
         ("median(path-srtt(paths(F0)))", 20.0),
         ("max(path-srtt(paths))/min(path-srtt(*/a))", 3.0),
         ("sum(drops(links))", 9.0),
+        ("host-drops(D) / sum(host-drops(hosts))", 2.0 / 3.0),
         ("drops(b-2/forward) - sum(drops(*/reverse))", 4.0),
         ("std(goodput(flows))", 2.0),
         ("sqrt(abs(-goodput(G))) ** 2 * 1e-1", 0.4),
@@ -131,6 +133,8 @@ MISTAKES = [
     ("godput(F0)", 'unknown name "godput" (did you mean "goodput"?)'),
     ("goodput(F9)", 'there is no "F9" ('),
     ("goodput(X*)", 'there is no "X*"'),
+    ("host-drops(T)", 'there is no "T"'),
+    ("host-drops(links)", '"host-drops" has values of hosts, not of links: write host-drops(hosts)'),
     ("drops(botleneck/forward)", 'there is no "botleneck/forward" (did you mean "bottleneck/forward"?)'),
     ("path-srtt(F0)", "write paths(F0)"),
     ("path-srtt(F7/a)", 'there is no "F7"'),

@@ -1,8 +1,8 @@
 """Metrics: quantities that a study tabulates, draws and compares with publications, each with its key in the result.
 
 A metric reads a result document and gives one value per *subject*: a flow ("F0"), a path of a flow ("F0/A"), a
-direction of a link ("bottleneck/forward"), or the whole run (""). Metrics of fairness compare goodputs with the fair
-and possible rates of the scenario (see `anabranch.fairness.shares`).
+direction of a link ("bottleneck/forward"), a host ("S0"), or the whole run (""). Metrics of fairness compare goodputs
+with the fair and possible rates of the scenario (see `anabranch.fairness.shares`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anabranch._core.document import Document
     from anabranch.fairness.shares import Fairness
 
-Level = Literal["run", "flow", "path", "link"]
+Level = Literal["run", "flow", "path", "link", "host"]
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,9 @@ def subjects(document: Document, level: Level) -> Iterator[tuple[str, Mapping[st
     elif level == "link":
         for link in document["links"]:
             yield f"{link['name']}/{link['direction']}", link
+    elif level == "host":
+        for host in document.get("hosts", ()):
+            yield host["name"], host
     else:
         for flow in document["flows"]:
             if level == "flow":
@@ -205,7 +208,7 @@ HIGHER_IS_BETTER = frozenset({
 LOWER_IS_BETTER = frozenset({
     "delivery-delay-mean", "delivery-delay-p95", "setup-time", "response-time-mean", "response-time-p50",
     "response-time-p95", "response-time-p99", "recovery-time", "reordering-buffer", "path-retransmissions",
-    "path-timeouts", "path-reinjections", "path-srtt", "path-back-time", "queue-length", "drops",
+    "path-timeouts", "path-reinjections", "path-srtt", "path-back-time", "queue-length", "drops", "host-drops",
     "gap", "repeated", "first-data-after-event",
 })  # fmt: skip
 """Metrics of which a user always wants less. Metrics in neither set depend on the aim of the user."""

@@ -125,6 +125,14 @@ pub trait Endpoint: Send {
     /// The state and the counters at this moment.
     fn report(&self) -> Report;
 
+    /// Number of entries that a search from the start of each list of the receiver passes before it finds the place of a
+    /// packet that has arrived and has not been handled: entries of the lists of gaps, and of data that waits for its
+    /// reassembly. A driver that models the time of a processor calls it; nothing else has a cost for it.
+    fn entries_before(&self, packet: &Packet) -> u64 {
+        let _ = packet;
+        0
+    }
+
     /// Bytes received between each pair of addresses, as in the [`report`](Self::report).
     fn arrivals(&self) -> Vec<Arrival> {
         self.report().arrivals

@@ -44,7 +44,8 @@ impl Counters {
     /// If a namespace was removed.
     pub fn after(self) -> io::Result<Vec<HostResult>> {
         let host = |(name, namespace, before): (String, Namespace, BTreeMap<String, u64>)| {
-            Ok(HostResult { name, counters: changed_counters(&before, read_counters(&namespace)?) })
+            let counters = changed_counters(&before, read_counters(&namespace)?);
+            Ok(HostResult { name, counters, utilisation: None, drops: None })
         };
         self.0.into_iter().map(host).collect()
     }

@@ -102,11 +102,11 @@ fn coupled() -> Vec<&'static str> {
     anabranch_sim::scenario::catalogue::coupled().collect()
 }
 
-/// Names of the flows and of the links of a scenario. Other parts of the scenario may be missing.
+/// Names of the flows, of the links and of the declared hosts of a scenario. Other parts of the scenario may be missing.
 #[pyfunction]
-fn names(toml_text: &str, file_name: &str) -> PyResult<(Vec<String>, Vec<String>)> {
+fn names(toml_text: &str, file_name: &str) -> PyResult<(Vec<String>, Vec<String>, Vec<String>)> {
     let names = anabranch_sim::scenario::names(toml_text, file_name).map_err(errors::input_error)?;
-    Ok((names.flows, names.links))
+    Ok((names.flows, names.links, names.hosts))
 }
 
 /// The directions of a link in a result.

@@ -6,9 +6,9 @@ use super::choices::{
     STACKS, STATES, word,
 };
 use super::model::{
-    Change, Event, Flow, FlowChange, FlowEvent, Host, IpVersion, Link, LinkDelay, LinkEvent, LinkModel,
-    LinkRate, Loss, MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace, Router, Scenario, Scope,
-    Stack, Subject, Workload,
+    Change, Event, Flow, FlowChange, FlowEvent, Host, HostCost, IpVersion, Link, LinkDelay, LinkEvent,
+    LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace, Router,
+    Scenario, Scope, Stack, Subject, Workload,
 };
 use super::quantity::PACKETS;
 use super::table::OWN;
@@ -155,7 +155,13 @@ fn host(host: &Host, links: &[Link]) -> Entries {
     if !host.mptcp {
         entries.push(("mptcp", false.into()));
     }
+    entries.extend(host.cost.map(|cost| ("cost", cost_of(cost))));
     entries
+}
+
+fn cost_of(HostCost { packet, byte, gap, backlog }: HostCost) -> Written {
+    let backlog = text(PACKETS.written(backlog));
+    Table(vec![("packet", time(packet)), ("byte", time(byte)), ("gap", time(gap)), ("backlog", backlog)])
 }
 
 fn router(router: &Router, links: &[Link]) -> Entries {

@@ -236,6 +236,9 @@ fn value(node: &Node, shape: &'static Shape, place: &Place<'_>) -> Result<Value,
             let limit = if family == 0 { QueueLimit::Packets(value) } else { QueueLimit::Bytes(value) };
             Ok(Value::Limit(limit))
         }
+        Shape::Packets => {
+            quantity_of(node, &[&PACKETS], false, place).map(|(count, _)| Value::Integer(count))
+        }
         Shape::OneOf(list) => one_of(node, &list(), place),
         Shape::Words(words) => one_of(node, &of_kind(words), place),
         Shape::PathManager => path_manager(node, place),

@@ -13,6 +13,7 @@ pub(super) fn briefly(shape: &Shape) -> String {
         Shape::Rate { zero: false } => "rate".into(),
         Shape::Size => "size".into(),
         Shape::Limit => "packets or size".into(),
+        Shape::Packets => "packets".into(),
         Shape::Buffer => "size, or `\"auto\"`".into(),
         Shape::Octets { min, max } => format!("bytes, {min} to {max}"),
         Shape::Integer { min, max } if *max > u64::from(u32::MAX) => format!("whole number from {min}"),
@@ -62,6 +63,7 @@ pub(super) fn shape(shape: &Shape) -> String {
         Shape::Buffer => format!("{}, or \"auto\"", self::shape(&Shape::Size)),
         Shape::Octets { min, max } => format!("a number of bytes from {min} to {max}"),
         Shape::Limit => format!("{} or {}", quantity(&PACKETS), quantity(&SIZE)),
+        Shape::Packets => quantity(&PACKETS),
         Shape::OneOf(list) => words(&list().iter().map(|choice| choice.name).collect::<Vec<_>>()),
         Shape::Words(list) => words(&list.iter().map(|word| word.name).collect::<Vec<_>>()),
         Shape::PathManager => {

@@ -70,6 +70,8 @@ pub(super) enum Shape {
     Octets { min: u64, max: u64 },
     /// The capacity of a queue: packets or bytes, at least one.
     Limit,
+    /// A number of packets, at least one.
+    Packets,
     /// One name of a list.
     OneOf(fn() -> Vec<Choice>),
     /// A word that a kind lists.
@@ -188,6 +190,7 @@ impl Shape {
                 | Self::Rate { .. }
                 | Self::Size
                 | Self::Limit
+                | Self::Packets
                 | Self::OneOf(_)
                 | Self::Words(_)
         ) || matches!(self, Self::PathManager)

@@ -133,13 +133,15 @@ pub fn reseed(scenario: &mut Scenario, seed: u64) -> Result<(), InputError> {
     Ok(())
 }
 
-/// Names of the flows and links of a scenario.
+/// Names of the flows, links and hosts of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// Flows, in file order.
     pub flows: Vec<String>,
     /// Links, in file order.
     pub links: Vec<String>,
+    /// Hosts with a table, in file order.
+    pub hosts: Vec<String>,
 }
 
 /// The names in a scenario that may be incomplete, for example a study's template. Links and flows without a
@@ -151,7 +153,7 @@ pub struct Names {
 pub fn names(text: &str, file: &str) -> Result<Names, InputError> {
     let root = document::read(text).map_err(|fault| fault.located((file, text), &[]))?;
     let names = |what| overrides::names(&root, what).into_iter().map(|(_, name)| name).collect();
-    Ok(Names { flows: names("flow"), links: names("link") })
+    Ok(Names { flows: names("flow"), links: names("link"), hosts: names("host") })
 }
 
 #[cfg(test)]

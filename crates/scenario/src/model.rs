@@ -306,6 +306,21 @@ pub struct Host {
     pub policy_routing: bool,
     /// The host supports Multipath TCP; otherwise it uses TCP instead.
     pub mptcp: bool,
+    /// The time that its processor needs for packets; `None` for none.
+    pub cost: Option<HostCost>,
+}
+
+/// The time that the processor of a host needs for the packets that it sends and receives, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostCost {
+    /// For a packet of any length.
+    pub packet: Duration,
+    /// For each byte of the IP packet.
+    pub byte: Duration,
+    /// For each entry of a gap or reassembly list that the packet passes.
+    pub gap: Duration,
+    /// Maximum number of packets at the processor, the one in service included.
+    pub backlog: u64,
 }
 
 impl Host {

@@ -115,7 +115,7 @@ impl Open {
             || rtt(at) <= rtt(self.ack_path)
     }
 
-    fn fragment(&self, chunk: &Data) -> Fragment {
+    pub(super) fn fragment(&self, chunk: &Data) -> Fragment {
         Fragment {
             tsn: self.unwrap(chunk.tsn),
             stream: chunk.stream,
@@ -130,7 +130,7 @@ impl Open {
         }
     }
 
-    fn interleaved(&self, chunk: &IData) -> Fragment {
+    pub(super) fn interleaved(&self, chunk: &IData) -> Fragment {
         Fragment {
             tsn: self.unwrap(chunk.tsn),
             stream: chunk.stream,

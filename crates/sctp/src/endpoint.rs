@@ -13,7 +13,7 @@ use anabranch_endpoint::endpoint::{
 use anabranch_endpoint::limits::Limits;
 use anabranch_multipath::PathId;
 use anabranch_wire::sctp::{Abort, Cause, Chunk};
-use anabranch_wire::{Content, Packet};
+use anabranch_wire::{Body, Content, Packet};
 
 impl Association {
     /// Clears the cached result "nothing to send", because an event at `now` may allow data to be sent.
@@ -401,6 +401,13 @@ impl Endpoint for Association {
                 outstanding: path.in_flight(self.core.sends_copies),
                 srtt: path.rtt.srtt(),
             });
+        }
+    }
+
+    fn entries_before(&self, packet: &Packet) -> u64 {
+        match (&self.state, &packet.body) {
+            (State::Open(open), Body::Sctp(packet)) => open.entries_before(&packet.chunks),
+            _ => 0,
         }
     }
 

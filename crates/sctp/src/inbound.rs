@@ -125,6 +125,16 @@ impl Inbound {
         self.highest
     }
 
+    /// Number of runs of TSNs above the cumulative TSN that begin before this one.
+    pub fn runs_before(&self, tsn: u64) -> u64 {
+        self.above.count_below(tsn) as u64
+    }
+
+    /// Number of fragments and messages that wait for their turn before this fragment.
+    pub fn waiting_before(&self, piece: &Fragment) -> u64 {
+        self.reassembly.waiting_before(piece)
+    }
+
     /// Bytes waiting for missing TSNs or for the rest of their message.
     pub const fn held(&self) -> u64 {
         self.reassembly.held()

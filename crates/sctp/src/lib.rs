@@ -101,6 +101,7 @@ mod counters;
 mod echo;
 mod ecn;
 mod endpoint;
+mod entries;
 mod failure;
 mod forward;
 mod gaps;

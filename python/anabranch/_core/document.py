@@ -53,6 +53,8 @@ class HostResult(TypedDict):
 
     name: str
     counters: dict[str, int]
+    utilisation: NotRequired[float]
+    drops: NotRequired[int]
 
 
 class MiddleboxResult(TypedDict):

@@ -277,8 +277,8 @@ def coupled() -> frozenset[str]:
     return frozenset(_native.coupled())
 
 
-def names(text: str, file: str) -> tuple[list[str], list[str]]:
-    """Names of the flows and of the links of a scenario; the scenario may be incomplete.
+def names(text: str, file: str) -> tuple[list[str], list[str], list[str]]:
+    """Names of the flows, of the links and of the declared hosts of a scenario; the scenario may be incomplete.
 
     Raises:
         InputError: If the text is not TOML.

@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
 
 def sheets(document: Document) -> list[Sheet]:
-    """The tables of a run: flows, links, and middleboxes if there are any."""
+    """The tables of a run: flows, links, and middleboxes and hosts with a cost if there are any."""
     found = [flows(document), _links(document)]
-    return [*found, _middleboxes(document)] if document.get("middleboxes") else found
+    if document.get("middleboxes"):
+        found.append(_middleboxes(document))
+    if any("utilisation" in host for host in document.get("hosts", ())):
+        found.append(_hosts(document))
+    return found
 
 
 def flows(document: Document) -> Sheet:
@@ -136,6 +140,13 @@ def _middleboxes(document: Document) -> Sheet:
     ])  # fmt: skip
     for box in document["middleboxes"]:
         sheet.add(box["node"], box["kind"], *(f"{box[key]:,}" for key in ("packets", "changed", "dropped")))
+    return sheet
+
+
+def _hosts(document: Document) -> Sheet:
+    sheet = Sheet([Column("Host", words=True), Column("Utilisation"), Column("Drops")])
+    for host in document["hosts"]:
+        sheet.add(host["name"], f"{100 * host['utilisation']:.1f} %", f"{host['drops']:,}")
     return sheet
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET
@@ -376,9 +377,8 @@ def _scopes(study: Study) -> dict[str, Scope]:
             for p in experiment.over
         }
         used = [names[file] for file in study.scenarios_of(experiment)]
-        flows = dict.fromkeys(flow for flows, _ in used for flow in flows)
-        links = dict.fromkeys(link for _, links in used for link in links)
-        scopes[name] = Scope(name, values, tuple(flows), tuple(links))
+        flows, links, hosts = (tuple(dict.fromkeys(chain.from_iterable(kind))) for kind in zip(*used, strict=True))
+        scopes[name] = Scope(name, values, flows, links, hosts)
     return scopes
 
 

@@ -121,7 +121,7 @@ class ExperimentKeys(Keys):
     quick: _Values = {}
     """Values of parameters in its quick form; an empty list leaves the experiment out."""
     labels: _Words = {}
-    """Names of flows, paths and links for people."""
+    """Names of flows, paths, links and hosts for people."""
     theory: bool = False
     """Whether there are claims of theory only, and no runs."""
 
@@ -235,7 +235,7 @@ class FigureKeys(Keys):
 
     Of two, the first has colours, the second dashes."""
     subjects: list[str] = []
-    """Flows, paths or links to draw; all if none is named."""
+    """Flows, paths, links or hosts to draw; all if none is named."""
     labels: _Words = {}
     """Names of subjects for people."""
     where: Selection = {}
@@ -304,7 +304,7 @@ class QuantityKeys(Keys):
     metric: str = ""
     """Metric, or quantity of theory."""
     of: list[str] | UnsetType = UNSET
-    """Flows, paths or links, each for itself."""
+    """Flows, paths, links or hosts, each for itself."""
     where: Selection = {}
     """Selected points: parameter → value or list of values."""
 

@@ -1,8 +1,8 @@
 """Metrics that a study defines: expressions over other metrics, and functions in Python.
 
 `[metric.share]` with `expr = "goodput(F0) / sum(goodput(flows))"` is a metric of the run. An expression with one
-value per subject, such as `goodput(flows) / 2`, is a metric of flows, paths or links. `anabranch.expressions` has the
-arithmetic.
+value per subject, such as `goodput(flows) / 2`, is a metric of flows, paths, links or hosts.
+`anabranch.expressions` has the arithmetic.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 DEFAULT = "default"
 """The key in [metric] with the study's metric; an own metric cannot have this name."""
-_SETS: dict[str, Level] = {"flows": "flow", "paths": "path", "links": "link"}
+_SETS: dict[str, Level] = {"flows": "flow", "paths": "path", "links": "link", "hosts": "host"}
 _WILD = "*?["
 
 
@@ -188,7 +188,7 @@ def _row(table: Table[Metrics], name: str) -> Table[MetricKeys]:
 
 
 def _level(name: str) -> Level:
-    levels: dict[str, Level] = {"flow": "flow", "path": "path", "link": "link"}
+    levels: dict[str, Level] = {level: level for level in _SETS.values()}
     return levels.get(name, "run")
 
 
@@ -223,6 +223,7 @@ class _Resolver:
         self._flows = list(dict.fromkeys(flow for scope in scopes.values() for flow in scope.flows))
         links = dict.fromkeys(link for scope in scopes.values() for link in scope.links)
         self._links = [f"{link}/{direction}" for link in links for direction in directions]
+        self._hosts = list(dict.fromkeys(host for scope in scopes.values() for host in scope.hosts))
 
     def resolve(self, name: str, argument: str | None) -> tuple[str, Operand]:
         """The operand of a metric and the text in its parentheses.
@@ -260,7 +261,7 @@ class _Resolver:
             if not path:
                 raise ExpressionError(f'"{part}" is a flow and "{name}" has values of paths: write paths({part})')
         else:
-            self._check(part, self._flows if level == "flow" else self._links)
+            self._check(part, {"flow": self._flows, "link": self._links, "host": self._hosts}[level])
         return [part]
 
     @staticmethod

@@ -182,8 +182,9 @@ def _check_flows(table: Table[PublishedKeys], published: Published, compared: Se
     """Check that each flow with published values is one of a compared experiment."""
     flows = tuple(dict.fromkeys(flow for scope in compared for flow in scope.flows))
     links = tuple(dict.fromkeys(link for scope in compared for link in scope.links))
+    hosts = tuple(dict.fromkeys(host for scope in compared for host in scope.hosts))
     if compared:
-        Scope("published", {}, flows, links).subjects(table, "flows", list(published.flows), published.metric)
+        Scope("published", {}, flows, links, hosts).subjects(table, "flows", list(published.flows), published.metric)
 
 
 def _rows(path: Path) -> tuple[dict[str, str], ...]:

@@ -183,6 +183,11 @@ def _without_flows(layout: Mapping[str, Any]) -> dict[str, HostSettings]:
     scenario = layout["scenario"]
     found = {host["name"]: HostSettings() for host in layout["hosts"]}
     for table in scenario.get("host", ()):
+        if "cost" in table:
+            raise InputError(
+                f'host "{table["name"]}": cost has no meaning in the kernel\'s world, where packets take the time of '
+                "this machine's processor; remove cost, or use --world sim"
+            )
         found[table["name"]].policy_routing = table["policy_routing"]
         if "default_route" in table or table["routes"]:
             found[table["name"]].main = _main(table, layout)

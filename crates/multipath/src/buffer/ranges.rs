@@ -73,6 +73,11 @@ impl RangeSet {
         few.iter().copied().chain(self.many.range(at..).map(|(&s, &e)| (s, e)))
     }
 
+    /// Returns the number of ranges that begin below `at`.
+    pub fn count_below(&self, at: u64) -> usize {
+        self.few.partition_point(|&(start, _)| start < at) + self.many.range(..at).count()
+    }
+
     /// Returns the range that contains `at`.
     pub fn range_at(&self, at: u64) -> Option<(u64, u64)> {
         let last = self.last()?;
@@ -380,6 +385,16 @@ mod tests {
         assert_eq!(set.next_from(12), Some((14, 40)));
         assert_eq!((set.last_before(10), set.last_before(14)), (None, Some((10, 12))));
         assert_eq!((set.last_before(15), set.last_before(99)), (Some((14, 40)), Some((14, 40))));
+    }
+
+    #[test]
+    fn ranges_below_are_counted_in_both_forms() {
+        let mut set = RangeSet::new();
+        for number in 0..2 * MAX_SORTED_RANGES as u64 {
+            set.insert(10 * number, 10 * number + 5);
+            let counts = [0, 1, 10, 10 * number, 10 * number + 1].map(|at| set.count_below(at) as u64);
+            assert_eq!(counts, [0, 1, 1, number, number + 1], "{number}");
+        }
     }
 
     #[test]

@@ -4,10 +4,11 @@ use super::flow::{Placed, placed_of};
 use super::{Element, LinkIndex, Names, find_link};
 use crate::check::{self, Context};
 use crate::error::{Fault, Origin, quoted};
-use crate::model::{Host, Link, Protocol, Route, Scenario};
+use crate::model::{Host, HostCost, Link, Protocol, Route, Scenario};
 use crate::suggest::remedy;
 use crate::table::HOST;
-use crate::values::{Checked, Value};
+use crate::values::{Checked, Value, Values};
+use anabranch_base::time::Duration;
 use anabranch_netem::network::BuildError;
 use std::collections::BTreeSet;
 
@@ -29,7 +30,8 @@ pub(super) fn hosts(elements: &[Element<'_>], links: &[Link], flows: &[Placed]) 
         }
         names.add(name.value.text(), Some(name.origin), element.origin)?;
         let name = name.value.text().to_owned();
-        let mut host = Host { name, default_route: None, routes: Vec::new(), policy_routing, mptcp };
+        let cost = values.find("cost").and_then(|entry| cost(entry.value.table()));
+        let mut host = Host { name, default_route: None, routes: Vec::new(), policy_routing, mptcp, cost };
         if let Some(default) = default {
             let named = (default.value.text(), default.origin);
             host.default_route = Some(around.own(&host, named, "default_route")?);
@@ -48,6 +50,13 @@ pub(super) fn hosts(elements: &[Element<'_>], links: &[Link], flows: &[Placed]) 
         Ok(host)
     };
     elements.iter().enumerate().map(host).collect()
+}
+
+/// The cost of packets; `None` if they take no time.
+fn cost(values: &Values) -> Option<HostCost> {
+    let [packet, byte, gap] = ["packet", "byte", "gap"].map(|key| values.time(key));
+    let takes_time = [packet, byte, gap].iter().any(|time| *time > Duration::ZERO);
+    takes_time.then(|| HostCost { packet, byte, gap, backlog: values.integer("backlog") })
 }
 
 /// Checks that routes connect the hosts of each connection, where all packets of a host leave by its main

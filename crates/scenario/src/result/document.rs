@@ -91,7 +91,7 @@ part! {
         /// Middleboxes, in the order of the scenario.
         #[serde(default)]
         middleboxes: Vec<MiddleboxResult>,
-        /// Hosts, by name; none in a simulation.
+        /// Hosts, by name: in the kernel's world all, in others those with a cost of packets.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hosts: Vec<HostResult>,
         /// The machine; absent in a simulation, whose result does not depend on it.
@@ -116,13 +116,20 @@ part! {
 }
 
 part! {
-    /// A host of the scenario whose protocols are a kernel's.
+    /// A host of the scenario.
     HostResult {
         /// Name.
         name: String,
         /// Counters of its kernel that changed during the run, by the names of `nstat`: those of `Ip`, `Ip6`, `Tcp`, `TcpExt`,
-        /// `IpExt` and `MPTcpExt`. Those that hold a state, such as `TcpCurrEstab`, have their final values.
+        /// `IpExt` and `MPTcpExt`. Those that hold a state, such as `TcpCurrEstab`, have their final values. Empty in other
+        /// worlds.
         counters: BTreeMap<String, u64>,
+        /// Share of the time in which it processed packets; absent without a cost of packets.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        utilisation: Option<f64>,
+        /// Packets, sent or received, that found its backlog full; absent without a cost of packets.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        drops: Option<u64>,
     }
 }
 

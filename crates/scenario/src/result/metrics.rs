@@ -11,11 +11,13 @@ pub enum Level {
     Path,
     /// A direction of a link.
     Link,
+    /// A host.
+    Host,
 }
 
 impl Level {
     /// All levels.
-    pub const ALL: [Self; 4] = [Self::Run, Self::Flow, Self::Path, Self::Link];
+    pub const ALL: [Self; 5] = [Self::Run, Self::Flow, Self::Path, Self::Link, Self::Host];
 
     /// One word.
     pub const fn name(self) -> &'static str {
@@ -24,6 +26,7 @@ impl Level {
             Self::Flow => "flow",
             Self::Path => "path",
             Self::Link => "link",
+            Self::Host => "host",
         }
     }
 }
@@ -273,12 +276,14 @@ pub static METRICS: &[Metric] = &[
     metric("utilisation", "Utilisation", Level::Link, "utilisation", PERCENT),
     metric("queue-length", "Mean queue length", Level::Link, "occupancy.mean", PACKETS),
     metric("drops", "Drops", Level::Link, "drops", PACKETS),
+    metric("host-utilisation", "Utilisation of the host", Level::Host, "utilisation", PERCENT),
+    metric("host-drops", "Drops at the host", Level::Host, "drops", PACKETS),
     metric("jain", "Jain's fairness index", Level::Run, "jain", COUNT),
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Field, FlowResult, LinkResult, PathResult, RunResult};
+    use super::super::{Field, FlowResult, HostResult, LinkResult, PathResult, RunResult};
     use super::*;
 
     #[test]
@@ -288,6 +293,7 @@ mod tests {
             Level::Flow => FlowResult::FIELDS,
             Level::Path => PathResult::FIELDS,
             Level::Link => LinkResult::FIELDS,
+            Level::Host => HostResult::FIELDS,
         };
         let tables = ["mean", "max", "p50", "p95", "p99"];
         let causes = |key| matches!(key, "limited_s" | "missed_bytes");

@@ -17,7 +17,7 @@ pub fn results() -> String {
         ("`flows[].paths[]`, from the sender's point of view", PathResult::FIELDS),
         ("`flows[].paths_wanted[]`, opened or not", WantedPathResult::FIELDS),
         ("`links[]`, one for each direction", LinkResult::FIELDS),
-        ("`hosts[]`, where they are a kernel's", HostResult::FIELDS),
+        ("`hosts[]`, where they are a kernel's or have a cost", HostResult::FIELDS),
         ("`host`, if it was a real machine", HostFacts::FIELDS),
         ("`host.lateness`", LatenessResult::FIELDS),
         ("`middleboxes[]`", MiddleboxResult::FIELDS),

@@ -119,6 +119,7 @@ fn shape(shape: &'static Shape) -> Value {
         Shape::Rate { .. } => quantity(&[&RATE]),
         Shape::Size => quantity(&[&SIZE]),
         Shape::Limit => quantity(&[&PACKETS, &SIZE]),
+        Shape::Packets => quantity(&[&PACKETS]),
         Shape::Buffer => json!({ "anyOf": [quantity(&[&SIZE]), { "const": "auto" }] }),
         Shape::Octets { min, max } => {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, quantity(&[&SIZE])] })

@@ -159,6 +159,34 @@ pub(super) static HOST: Section = Section {
             "Whether the host supports Multipath TCP. Without, it ignores MP_CAPABLE, and its own mptcp flows open \
              plain TCP: every mptcp flow of the host falls back. In the kernel's world this is `net.mptcp.enabled`.",
         ),
+        Key::new(
+            "cost",
+            Shape::Section(|| &HOST_COST),
+            Default::Nothing("packets take no time"),
+            "The time that the processor of the host needs for packets. Not in the kernel's world, where a host has its own.",
+        ),
+    ]],
+};
+
+/// The key `cost` of a host.
+static HOST_COST: Section = Section {
+    title: "cost = { … }",
+    doc: "The host processes the packets that it sends and receives one after the other, in the order in which they \
+          arrive or are sent. A packet takes `packet` + `byte` · length of the IP packet + `gap` · entries. A received \
+          packet takes effect afterwards, a sent one leaves afterwards; timers and applications take no time. Entries \
+          are those of lists that are searched from their start: the gap blocks in the packet; for received data, the \
+          ranges above the first gap that begin before it (with mptcp those of the subflow and of the connection), \
+          and, with sctp and cmt-sctp, the messages and fragments before it that wait in its stream.",
+    keys: &[&[
+        Key::new("packet", Shape::Time { zero: true }, Default::Is("\"0 us\""), "Time for a packet."),
+        Key::new("byte", Shape::Time { zero: true }, Default::Is("\"0 ns\""), "Time for a byte."),
+        Key::new("gap", Shape::Time { zero: true }, Default::Is("\"0 us\""), "Time for an entry of a list."),
+        Key::new(
+            "backlog",
+            Shape::Packets,
+            Default::Is("\"1000 packets\""),
+            "Maximum number of packets at the processor, the one in service included. A packet beyond it is dropped.",
+        ),
     ]],
 };
 

@@ -660,10 +660,37 @@ fn firewall_and_host_without_mptcp_round_trip() {
         routes: Vec::new(),
         policy_routing: true,
         mptcp: false,
+        cost: None,
     };
     assert_eq!(scenario.hosts, [host]);
     assert!(!scenario.has_mptcp("phone") && scenario.has_mptcp("server"));
     assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
     let defaults = with(&to_toml(&scenario).replace("mptcp = false", "mptcp = true"), &[]).unwrap();
     assert!(!to_toml(&defaults).contains("mptcp = "));
+}
+
+#[test]
+fn cost_of_a_host_round_trips() {
+    let host = |cost: &str| {
+        let tables = format!("[[host]]\nname = \"phone\"\ncost = {cost}\n\n[[event]]");
+        let scenario = with(&BASE.replacen("[[event]]", &tables, 1), &[]).unwrap();
+        assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+        scenario.hosts[0].cost
+    };
+    let (packet, byte, gap) = (Duration::from_micros(5), Duration::ZERO, Duration::from_nanos(200));
+    let cost = HostCost { packet, byte, gap, backlog: 1000 };
+    assert_eq!(host("{ packet = \"5 us\", gap = \"0.2 us\" }"), Some(cost));
+    let byte = Duration::from_nanos(8);
+    assert_eq!(
+        host("{ packet = \"5 us\", byte = \"8 ns\", gap = \"200 ns\", backlog = \"7 packets\" }"),
+        Some(HostCost { byte, backlog: 7, ..cost })
+    );
+    // Packets that take no time need no processor.
+    assert_eq!(host("{ packet = \"0 us\", backlog = \"1 packets\" }"), None);
+    assert_eq!(host("{}"), None);
+    let set = with(
+        &BASE.replacen("[[event]]", "[[host]]\nname = \"phone\"\n\n[[event]]", 1),
+        &[("host.phone.cost.gap", "1 us")],
+    );
+    assert_eq!(set.unwrap().hosts[0].cost.map(|cost| cost.gap), Some(Duration::from_micros(1)));
 }

@@ -9,6 +9,7 @@ mod held;
 mod renege;
 mod skip;
 mod stream_reset;
+mod waiting;
 
 use self::held::HeldBytes;
 use super::inbox::{Fragments, Inbox, Message};
@@ -341,14 +342,7 @@ impl Reassembly {
             }
             return Ok(());
         }
-        // SSNs have 16 bits, MIDs have 32.
-        let number = if wide {
-            Serial(message).unwrap_near(stream.next)
-        } else {
-            stream
-                .next
-                .wrapping_add_signed(i64::from((message as u16).wrapping_sub(stream.next as u16) as i16))
-        };
+        let number = stream.number_of(message, wide);
         // A number before the first one of a stream has wrapped to a huge value.
         if number < stream.next
             || number > stream.next + u64::from(u32::MAX)
@@ -394,6 +388,14 @@ impl Partial {
 }
 
 impl Stream {
+    /// The number of an ordered message without limit. SSNs have 16 bits, MIDs (`wide`) have 32.
+    const fn number_of(&self, message: u32, wide: bool) -> u64 {
+        if wide {
+            return Serial(message).unwrap_near(self.next);
+        }
+        self.next.wrapping_add_signed((message as u16).wrapping_sub(self.next as u16) as i16 as i64)
+    }
+
     /// Delivers the waiting messages that are next in order; returns their bytes.
     fn deliver_waiting(&mut self, inbox: &mut Inbox) -> u64 {
         let mut bytes = 0;

@@ -225,3 +225,32 @@ fn skipped_message_numbers_wrap() {
     assert_eq!(given_up(&mut re), [(20, 1), (21, 1)]);
     assert_eq!((re.held(), re.streams[0].next), (200, (1 << 32) + 2));
 }
+
+#[test]
+fn entries_before_a_fragment_are_counted() {
+    let (mut re, mut inbox) = (Reassembly::new(2, false), Inbox::default());
+    let whole = (true, true);
+    for (tsn, message) in [(12, 2), (13, 3), (15, 5)] {
+        re.insert(&piece(tsn, whole, message, false), &mut inbox).unwrap();
+    }
+    // Waiting are messages 2, 3 and 5; two parts of others follow.
+    let before = |re: &Reassembly, tsn, message| re.waiting_before(&piece(tsn, whole, message, false));
+    assert_eq!([0, 2, 3, 4, 6].map(|message| before(&re, 10 + u64::from(message), message)), [0, 0, 1, 2, 3]);
+    assert_eq!(re.waiting_before(&piece(14, whole, 4, true)), 0, "an unordered message does not wait");
+    assert_eq!(re.waiting_before(&Fragment { stream: 1, ..piece(16, whole, 6, false) }), 0, "another stream");
+    assert_eq!(re.waiting_before(&Fragment { stream: 9, ..piece(16, whole, 6, false) }), 0, "no stream");
+    for tsn in [21, 30] {
+        re.insert(&piece(tsn, (false, false), 8, false), &mut inbox).unwrap();
+    }
+    let part = |tsn| re.waiting_before(&piece(tsn, (false, false), 8, false));
+    assert_eq!([20, 21, 22, 31].map(part), [0, 0, 1, 2]);
+    let interleaved =
+        |message, number| Fragment { number: Some(number), ..piece(50, (false, false), message, false) };
+    for (tsn, number) in [(40, 2), (41, 5)] {
+        re.insert(&Fragment { tsn, ..interleaved(9, number) }, &mut inbox).unwrap();
+    }
+    assert_eq!(
+        [(9, 1), (9, 3), (9, 6), (10, 1)].map(|(m, n)| re.waiting_before(&interleaved(m, n))),
+        [0, 1, 2, 1]
+    );
+}

@@ -221,6 +221,13 @@ impl Flow {
         self.schedule_wake_up(side, &mut world.datapath);
     }
 
+    /// Number of entries of its lists that a packet passes at one of its ends.
+    pub fn entries_before(&self, side: usize, frame: PacketRef, world: &mut FlowEnvironment) -> u64 {
+        let End { host, live, .. } = &self.ends[side];
+        let packet = world.datapath.packet(frame);
+        world.hosts.endpoint(*host, *live).map_or(0, |endpoint| endpoint.entries_before(packet))
+    }
+
     /// Processes a wake-up of one end, as far ahead as possible. Returns the number of timer events.
     pub fn woken(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) -> u64 {
         let id = self.id(side);

@@ -2,7 +2,7 @@
 
 use super::{route::links_taken, wanted};
 use crate::engine::Datapath;
-use crate::engine::datapath::{MiddleboxCounts, Middleboxes};
+use crate::engine::datapath::{MiddleboxCounts, Middleboxes, ProcessorUse};
 use crate::host::{
     Awaited, Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, Returns, SENDER,
     StreamDeliveries, Transfer,
@@ -10,8 +10,8 @@ use crate::host::{
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Event, Protocol};
 use crate::scenario::result::{
-    self, FlowResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult, Quantiles,
-    RouterRecord, StreamResult, Times,
+    self, FlowResult, HostResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult,
+    Quantiles, RouterRecord, StreamResult, Times,
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
@@ -62,6 +62,19 @@ impl Run<'_> {
             dropped: counted.dropped,
         };
         self.scenario.middleboxes.iter().zip(counts).map(result).collect()
+    }
+
+    /// The results of hosts with a cost of packets.
+    pub fn hosts(&self, datapath: &mut Datapath) -> Vec<HostResult> {
+        let span = self.now.since(self.since).as_secs_f64();
+        let result = |used: ProcessorUse| HostResult {
+            name: used.host,
+            counters: BTreeMap::new(),
+            utilisation: Some(used.busy.as_secs_f64() / span),
+            drops: Some(used.drops),
+        };
+        let uses = datapath.processors().map(|processors| processors.uses(self.now));
+        uses.unwrap_or_default().into_iter().map(result).collect()
     }
 
     /// Returns true if a flow of Multipath TCP runs as plain TCP because one of its hosts does not support Multipath

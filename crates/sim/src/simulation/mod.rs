@@ -10,7 +10,8 @@ pub use options::{Progress, RunError, RunOptions};
 pub use real_time::RealClock;
 
 use crate::engine::Datapath;
-use crate::engine::datapath::{Failure, Outcome};
+use crate::engine::datapath::{EndId, Failure, Outcome};
+use crate::engine::link::PacketRef;
 use crate::host::{self, Flow, FlowEnvironment, Legs, Relays};
 use crate::measure::digest::Digest;
 use crate::report::collect;
@@ -195,6 +196,10 @@ impl Simulation {
             patience -= 1;
             let end = match self.world.datapath.step() {
                 Outcome::Nothing => continue,
+                Outcome::Searches(end, frame) => {
+                    self.search(now, end, frame);
+                    continue;
+                }
                 Outcome::Arrived(end, frame) => {
                     let flow = &mut self.flows[end as usize / 2];
                     flow.arrived(now, end as usize % 2, frame, &mut self.world);
@@ -212,6 +217,14 @@ impl Simulation {
             }
         }
         if stop < self.end { Ok(()) } else { self.finish(progress) }
+    }
+
+    /// Counts the entries before a packet for the processor of its host.
+    #[cold]
+    fn search(&mut self, now: Time, end: EndId, frame: PacketRef) {
+        let flow = &self.flows[end as usize / 2];
+        let entries = flow.entries_before(end as usize % 2, frame, &mut self.world);
+        self.world.datapath.search(now, end, entries);
     }
 
     /// Ends the oldest span after an event.
@@ -288,7 +301,7 @@ impl Simulation {
             flows,
             links: run.links(&mut self.world.datapath, &self.baselines),
             middleboxes: run.middleboxes(&self.world.datapath),
-            hosts: Vec::new(),
+            hosts: run.hosts(&mut self.world.datapath),
             host: None,
         }
     }
@@ -374,6 +387,9 @@ impl Simulation {
             let link = self.world.datapath.link(Interface(direction as u32)).at(now);
             *baseline = link.totals(now);
             link.restart_maxima(now);
+        }
+        if let Some(processors) = self.world.datapath.processors() {
+            processors.restart(now);
         }
         for flow in &mut self.flows {
             flow.restart(now, &self.world.hosts);

@@ -25,6 +25,7 @@ pub trait RealClock {
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     Packet(EndId, PacketRef),
+    Search(EndId, PacketRef),
     Timer(EndId),
 }
 
@@ -87,6 +88,7 @@ impl Simulation {
                 match self.world.datapath.step() {
                     Outcome::Nothing => {}
                     Outcome::Arrived(end, frame) => pending.push_back((due, Pending::Packet(end, frame))),
+                    Outcome::Searches(end, frame) => pending.push_back((due, Pending::Search(end, frame))),
                     Outcome::Woken(end) => pending.push_back((due, Pending::Timer(end))),
                 }
             }
@@ -109,6 +111,10 @@ impl Simulation {
                 }
                 self.flows[end as usize / 2].arrived(now, end as usize % 2, frame, &mut self.world);
                 end
+            }
+            Pending::Search(end, frame) => {
+                self.search(now, end, frame);
+                return Ok(());
             }
             Pending::Timer(end) => {
                 let flow = &mut self.flows[end as usize / 2];

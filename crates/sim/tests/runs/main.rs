@@ -15,6 +15,7 @@ mod examples;
 mod fairness;
 mod faults;
 mod handovers;
+mod host_costs;
 mod impairments;
 mod initial_path;
 mod internet;

@@ -257,6 +257,10 @@ impl Endpoint for Connection {
         }
     }
 
+    fn entries_before(&self, packet: &Packet) -> u64 {
+        self.ranges_before(packet)
+    }
+
     fn held(&self) -> Held {
         let reordering = self.waiting();
         Held { bytes: self.readable() + reordering, reordering }

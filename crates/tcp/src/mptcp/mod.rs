@@ -19,6 +19,8 @@ mod opening;
 mod opportunistic;
 mod options;
 mod out_of_order;
+#[cfg(test)]
+mod out_of_order_tests;
 mod output;
 mod paths;
 #[cfg(test)]

@@ -2,8 +2,39 @@
 
 use super::connection::{Connection, ConnectionPhase};
 use super::subflow::Subflow;
+use anabranch_wire::tcp::Segment;
+use anabranch_wire::{Body, Packet};
+use core::net::SocketAddr;
 
 impl Connection {
+    /// Number of out-of-order ranges before the data of a packet: of its subflow, and of the connection.
+    pub(super) fn ranges_before(&self, packet: &Packet) -> u64 {
+        let Body::Tcp(segment) = &packet.body else { return 0 };
+        let ends = (
+            SocketAddr::new(packet.destination, segment.destination_port),
+            SocketAddr::new(packet.source, segment.source_port),
+        );
+        let at_ends = |s: &&Subflow| s.answers() && (s.block.local(), s.block.remote()) == ends;
+        let Some(subflow) = self.subflows.iter().find(at_ends).filter(|_| segment.payload.len > 0) else {
+            return 0;
+        };
+        let ahead = self.data_of(subflow, segment).map_or(0, |data| self.receive.ahead.count_below(data));
+        subflow.block.ranges_before(segment.seq) + ahead as u64
+    }
+
+    /// Where the data of a segment, or of its mapping, begins in the connection's stream.
+    fn data_of(&self, subflow: &Subflow, segment: &Segment) -> Option<u64> {
+        if let Some(mapping) =
+            segment.options.mptcp.dss.and_then(|dss| dss.mapping).filter(|found| found.len > 0)
+        {
+            let base = self.keys.remote?.idsn.wrapping_add(1);
+            let data = mapping.dsn.unwrap_near(base.wrapping_add(self.receive.nxt)).wrapping_sub(base);
+            return (data <= u64::MAX / 2).then_some(data);
+        }
+        let position = subflow.block.stream_position(segment.seq);
+        Some(subflow.mappings.at(position, None)?.mapping.data_at(position))
+    }
+
     /// Bytes of the connection's stream that have arrived and cannot be read yet: data is missing before them, a
     /// segment of their subflow is missing, or their mapping with a checksum is incomplete. Data that arrived on two
     /// subflows counts once.

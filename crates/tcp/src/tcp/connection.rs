@@ -358,6 +358,13 @@ impl Endpoint for Connection {
         each(self.block.gauge(&*self.congestion));
     }
 
+    fn entries_before(&self, packet: &Packet) -> u64 {
+        match &packet.body {
+            Body::Tcp(segment) if segment.payload.len > 0 => self.block.ranges_before(segment.seq),
+            _ => 0,
+        }
+    }
+
     fn held(&self) -> Held {
         let reordering = self.block.out_of_order();
         Held { bytes: self.readable() + reordering, reordering }

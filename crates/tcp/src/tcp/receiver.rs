@@ -86,6 +86,12 @@ impl Receiver {
         self.ahead.covered()
     }
 
+    /// Number of ranges of out-of-order data that begin before a sequence number.
+    pub fn ranges_before(&self, seq: Serial) -> u64 {
+        let position = self.position(seq);
+        if position > u64::MAX / 2 { 0 } else { self.ahead.count_below(position) as u64 }
+    }
+
     /// Positions of out-of-order data, ascending.
     pub fn ahead(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.ahead.iter()
@@ -317,6 +323,20 @@ mod tests {
         assert_eq!(blocks(&mut r), [(2000, 5000), (6000, 7000)]);
         assert_eq!((arrive(&mut r, 1000, 1000), r.nxt), (1000, 5000));
         assert_eq!(blocks(&mut r), [(6000, 7000)]);
+    }
+
+    #[test]
+    fn ranges_before_a_segment_are_counted() {
+        let mut r = Receiver::new();
+        r.first = Serial(u32::MAX - 500);
+        arrive(&mut r, 0, 1000);
+        for start in [2000, 4000, 6000] {
+            arrive(&mut r, start, 1000);
+        }
+        let before = |start: u32| r.ranges_before(r.first.add(start));
+        assert_eq!([1000, 1500, 2000, 3000, 6000, 7000].map(before), [0, 0, 0, 1, 2, 3]);
+        // Data that has arrived, and the SYN before the first byte.
+        assert_eq!([before(0), r.ranges_before(Serial(r.first.0 - 1))], [0, 0]);
     }
 
     #[test]

@@ -518,6 +518,11 @@ impl Tcb {
         self.receiver.position(seq)
     }
 
+    /// Number of out-of-order ranges before a sequence number.
+    pub fn ranges_before(&self, seq: Serial) -> u64 {
+        self.receiver.ranges_before(seq)
+    }
+
     /// The next kept part of the last segment's payload, and its position in the peer's byte stream.
     pub fn poll_kept(&mut self) -> Option<(Payload, u64)> {
         self.receiver.poll_kept()

@@ -60,6 +60,11 @@ impl Middleboxes {
         Some(Box::new(Self { all, places }))
     }
 
+    /// Number of middleboxes.
+    pub(super) const fn count(&self) -> usize {
+        self.all.len()
+    }
+
     /// Counts since the start, in the order of the scenario.
     pub fn counts(&self) -> impl Iterator<Item = MiddleboxCounts> {
         self.all.iter().map(|placed| placed.tally)

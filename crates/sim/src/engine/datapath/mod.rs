@@ -9,11 +9,13 @@ mod icmp;
 mod lookahead;
 mod middleboxes;
 mod network_control;
+mod processors;
 mod renumbering;
 mod routes;
 mod wire;
 
 pub use middleboxes::{MiddleboxCounts, Middleboxes};
+pub use processors::{ProcessorUse, Processors};
 pub use routes::Routes;
 
 pub use self::end::EndId;
@@ -62,6 +64,8 @@ pub enum Outcome {
     Arrived(EndId, PacketRef),
     /// An end of a flow is due: it requested a wake-up, or packets wait on its ingress links.
     Woken(EndId),
+    /// The processor of a host needs the number of entries before this packet; [`Datapath::search`] takes it.
+    Searches(EndId, PacketRef),
     /// No host is concerned.
     Nothing,
 }
@@ -117,7 +121,12 @@ pub struct Datapath {
     middleboxes: Option<Box<Middleboxes>>,
     /// Routers that choose the ways of paths.
     routers: Option<Box<ControlRouters>>,
-    /// True if packets are more than forwarded at some node: by a middlebox, or by a router with network control.
+    /// The processors of hosts with a cost of packets.
+    processors: Option<Box<Processors>>,
+    /// True if packets that ends send are encoded, or may pass a processor. One flag, so that other runs check once.
+    intercepts_sent: bool,
+    /// True if packets are more than forwarded at some node: by a middlebox, by a router with network control, or by
+    /// the processor of a host.
     processes: bool,
     /// Number of ends of flows.
     ends: u32,
@@ -166,7 +175,11 @@ impl Datapath {
         }
         let keeps_order: Vec<_> = links.iter().map(|state| state.link.keeps_order()).collect();
         let errors = icmp::routes(scenario, &mut network);
-        let around = GraphInputs { keeps_order: &keeps_order, errors: &errors, ordered_ends };
+        let processors = Processors::of(scenario, &network);
+        // Ends at one processor delay one another.
+        let served = processors.iter().flat_map(|processors| processors.ends());
+        let ordered_ends: Vec<_> = ordered_ends.iter().copied().chain(served).collect();
+        let around = GraphInputs { keeps_order: &keeps_order, errors: &errors, ordered_ends: &ordered_ends };
         let graph = ForwardingGraph::new(&mut network, scenario.connections().len(), &around);
         for (direction, state) in links.iter_mut().enumerate() {
             state.role = graph.role(direction as u32);
@@ -174,7 +187,7 @@ impl Datapath {
         let needs_flow_hash = links.iter().any(|state| state.link.needs_flow_hash());
         let middleboxes = Middleboxes::of(scenario, &network);
         let routers = ControlRouters::of(scenario, &network);
-        let processes = middleboxes.is_some() || routers.is_some();
+        let processes = middleboxes.is_some() || routers.is_some() || processors.is_some();
         let routes_by_flow = network.has_alternatives();
         let mut datapath = Self {
             queue: EventQueue::new(),
@@ -199,6 +212,8 @@ impl Datapath {
             generations: None,
             middleboxes,
             routers,
+            intercepts_sent: processors.is_some(),
+            processors,
             processes,
             ends: 2 * scenario.connections().len() as u32,
         };
@@ -285,6 +300,9 @@ impl Datapath {
         if let Some(middleboxes) = &self.middleboxes {
             middleboxes.digest(digest);
         }
+        if let Some(processors) = &self.processors {
+            processors.digest(digest);
+        }
     }
 
     /// Time of the next event.
@@ -300,8 +318,7 @@ impl Datapath {
         if let Some(end) = self.end_of(component) {
             self.queue.pop();
             if end >= self.ends {
-                self.middlebox_due(now, (end - self.ends) as usize);
-                return Outcome::Nothing;
+                return self.node_due(now, (end - self.ends) as usize);
             }
             return Outcome::Woken(end);
         }
@@ -369,7 +386,7 @@ impl Datapath {
         self.queue.push(at, component);
     }
 
-    /// Components are the link directions, followed by the ends of the flows and the middleboxes.
+    /// Components are the link directions, followed by the ends of the flows, the middleboxes and the processors.
     #[inline]
     fn component_of(&self, end: EndId) -> u32 {
         self.links.len() as u32 + end
@@ -397,10 +414,10 @@ impl Datapath {
         let mut frame = PacketRef::of(0, &packet);
         frame.flow = if self.needs_flow_hash { flow_of(&packet) } else { 0 };
         frame.id = self.slab.insert(packet);
-        if self.encoding.is_some() {
-            self.encode(now, Some(from), frame.id);
-        }
         frame.next = start + 1;
+        if self.intercepts_sent {
+            return self.intercept_sent(now, from, self.hops[start as usize], frame);
+        }
         self.offer(now, self.hops[start as usize], frame);
     }
 
@@ -427,6 +444,9 @@ impl Datapath {
             // Frames that were taken ahead must leave the queue first.
             state.link.advance(now);
             state.link.visit(|frame| frame.flow = flow_of(self.slab.get(frame.id)));
+        }
+        if let Some(processors) = &mut self.processors {
+            processors.visit(|frame| frame.flow = flow_of(self.slab.get(frame.id)));
         }
     }
 
@@ -476,7 +496,12 @@ impl Datapath {
         if self.middleboxes.as_ref().is_some_and(|middleboxes| middleboxes.is_at(direction)) {
             return self.pass_to_middlebox(now, direction, frame);
         }
-        self.forward_on(now, frame)
+        match self.forward_on(now, frame) {
+            Outcome::Arrived(end, frame) if self.processors.is_some() => {
+                self.receive_by_processor(now, end, frame)
+            }
+            other => other,
+        }
     }
 
     /// Offers a frame to a link. All steps of a hop are in one function, because saving registers for separate

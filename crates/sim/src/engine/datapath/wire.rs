@@ -7,11 +7,13 @@ impl Datapath {
     /// Encodes and parses every packet sent from now on.
     pub fn check_wire(&mut self) {
         self.encoding = Some(Encoding::Checked(Vec::new()));
+        self.intercepts_sent = true;
     }
 
     /// Sends every packet from now on as bytes, and delivers each at its own time, without lookahead.
     pub fn carry_bytes(&mut self) {
         self.encoding = Some(Encoding::Carried(Vec::new()));
+        self.intercepts_sent = true;
         self.keep_order();
         for state in &mut self.links {
             state.role = Role::Plain;
