@@ -42,8 +42,8 @@ impl Pair {
         for (_, to, tunnel, bytes) in due {
             self.ends[to].receive(tunnel, &bytes, self.now_ns + OFFSETS_NS[to]);
         }
-        for from in 0..2 {
-            self.ends[from].advance(self.now_ns + OFFSETS_NS[from]);
+        for (from, offset_ns) in OFFSETS_NS.into_iter().enumerate() {
+            self.ends[from].advance(self.now_ns + offset_ns);
             for (tunnel, message) in self.ends[from].take_messages() {
                 let bytes = message.to_bytes();
                 if bytes.len() <= self.longest && arrives(from) {
