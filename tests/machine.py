@@ -9,7 +9,7 @@ from pathlib import Path
 
 WITHOUT_MPTCP = "" if Path("/proc/sys/net/mptcp/enabled").exists() else "this kernel has no Multipath TCP"
 """Reason to skip a test with Multipath TCP of the kernel; empty if it has that."""
-PACKAGES = {"ip": "iproute2", "setpriv": "util-linux", "unshare": "util-linux"}
+PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "setpriv": "util-linux", "unshare": "util-linux"}
 
 
 def missing(*tools: str) -> str:

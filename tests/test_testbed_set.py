@@ -144,7 +144,7 @@ def test_testbeds_that_cannot_be_changed_are_refused(scenario: str, monkeypatch:
     command: Any = importlib.import_module("anabranch.cli.testbed")
     monkeypatch.setattr(beds, "holder", lambda _: {"links": "netem"})
     with pytest.raises(InputError, match="links of netem cannot be changed; start the testbed without"):
-        command.set_.callback(scenario, ("link.wire.delay=40 ms",), "both")
+        command.set_.callback(scenario, ("link.wire.delay=40 ms",), "both", "a")
 
 
 def test_caller_waits_a_second_at_most(bed: Testbed) -> None:

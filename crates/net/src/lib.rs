@@ -113,6 +113,7 @@ mod stack;
 mod tap;
 mod translators;
 mod tun;
+pub mod tunnel;
 mod udp;
 pub mod user;
 

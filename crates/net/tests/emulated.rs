@@ -13,6 +13,7 @@ use anabranch_scenario::model::{Directions, Event};
 use anabranch_scenario::result::{LinkResult, MiddleboxResult};
 use anabranch_wire::{Body, Checksum, Ecn, Packet, Payload, udp};
 use core::net::IpAddr;
+use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -85,27 +86,74 @@ fn emulated(scenario: &Scenario, sent: &[Seen]) -> (Vec<Seen>, Nodes) {
     (arrived, (network.links(end, scenario), network.middleboxes()))
 }
 
-/// Checks that both results are equal; returns the links.
-fn compare_with_simulator(name: &str, text: &str) -> Vec<LinkResult> {
-    compare_networks(name, text, 1000).0
+/// Like [`emulated`], with every second node on another machine: two networks, whose machines have the same time and a
+/// network without delay between them.
+fn emulated_on_two_machines(scenario: &Scenario, sent: &[Seen]) -> Vec<Seen> {
+    let new = || EmulatedNetwork::new(scenario, scenario.seed).expect("a network");
+    let mut networks = [new(), new()];
+    let interfaces: Vec<_> = (0..2 * scenario.links.len() as u32).map(Interface).collect();
+    let machines: Vec<_> = interfaces.iter().map(|at| networks[0].network().owner(*at) % 2).collect();
+    let departs = |at: &Interface| machines[at.index()] != machines[at.opposite().index()];
+    for network in &mut networks {
+        network.set_departures(interfaces.iter().map(departs).collect());
+    }
+    let mut arrived = Vec::new();
+    let mut deliver = |networks: &mut [EmulatedNetwork; 2], until: Time| {
+        let next = |networks: &[EmulatedNetwork; 2]| {
+            let timeouts =
+                networks.each_ref().map(|network| network.next_timeout().filter(|due| *due <= until));
+            (0..2).filter_map(|machine| Some((timeouts[machine]?, machine))).min()
+        };
+        while let Some((due, machine)) = next(networks) {
+            let mut ended = VecDeque::new();
+            networks[machine].advance(due, &mut |packet| ended.push_back((machine, packet)));
+            while let Some((machine, Arrived { at, to, packet })) = ended.pop_front() {
+                let there = machines[to.index()];
+                let bytes = packet.into_bytes();
+                if there == machine {
+                    arrived.push(Seen { at, interface: to, bytes });
+                } else {
+                    networks[there].advance(at, &mut |packet| ended.push_back((there, packet)));
+                    networks[there]
+                        .arrive(at, to.opposite(), bytes, &mut |packet| ended.push_back((there, packet)));
+                }
+            }
+        }
+    };
+    for Seen { at, interface, bytes } in sent {
+        deliver(&mut networks, *at);
+        networks[machines[interface.index()]].send(*at, *interface, bytes.clone());
+    }
+    deliver(&mut networks, Time::from_nanos((Time::ZERO + scenario.duration).as_nanos() - 1));
+    arrived
 }
 
-/// Checks that both results are equal, with more than `fewest` arrivals; returns the results of the network.
-fn compare_networks(name: &str, text: &str, fewest: usize) -> Nodes {
+/// Checks that both results are equal; returns the links.
+fn compare_with_simulator(name: &str, text: &str) -> Vec<LinkResult> {
+    compare_networks(name, text, (1000, true)).0
+}
+
+/// Checks that both results are equal, with more than `fewest` arrivals, and if `on_two`, on two machines as well; returns
+/// the results of the network. On two machines, simultaneous arrivals at a router may have another order.
+fn compare_networks(name: &str, text: &str, (fewest, on_two): (usize, bool)) -> Nodes {
     let scenario = anabranch_scenario::parse(text, name, &[]).expect("a scenario");
     let (sent, expected, theirs) = simulated(name, &scenario);
     let (arrived, ours) = emulated(&scenario, &sent);
     assert!(expected.len() > fewest, "{} packets arrived", expected.len());
-    let mut sorted = [arrived, expected];
+    let mut sorted = vec![expected, arrived];
+    sorted.extend(on_two.then(|| emulated_on_two_machines(&scenario, &sent)));
     // Simultaneous arrivals at several hosts have no order.
     for seen in &mut sorted {
         seen.sort_by_key(|seen| (seen.at, seen.interface));
     }
-    for (arrived, expected) in sorted[0].iter().zip(&sorted[1]) {
-        assert_eq!((arrived.at, arrived.interface), (expected.at, expected.interface), "{text}");
-        assert_eq!(arrived.bytes, expected.bytes, "at {:?}: {text}", arrived.at);
+    let expected = &sorted[0];
+    for other in &sorted[1..] {
+        for (arrived, expected) in other.iter().zip(expected) {
+            assert_eq!((arrived.at, arrived.interface), (expected.at, expected.interface), "{text}");
+            assert_eq!(arrived.bytes, expected.bytes, "at {:?}: {text}", arrived.at);
+        }
+        assert_eq!(other.len(), expected.len(), "{text}");
     }
-    assert_eq!(sorted[0].len(), sorted[1].len(), "{text}");
     assert_eq!(ours, theirs);
     theirs
 }
@@ -259,8 +307,8 @@ between = ["S", "C"]
         );
     }
     for ip in ["v4", "v6"] {
-        let links =
-            compare_with_simulator("ecmp", &text.replace("duration", &format!("ip = \"{ip}\"\nduration")));
+        let text = text.replace("duration", &format!("ip = \"{ip}\"\nduration"));
+        let (links, _) = compare_networks("ecmp", &text, (1000, false));
         assert!(
             links.iter().filter(|link| ["p", "q"].contains(&link.name.as_str())).all(|link| link.packets > 0)
         );
@@ -329,7 +377,7 @@ fn emulated_middleboxes_equal_simulated_ones() {
                     .expect("memory");
             }
             write!(text, "[[flow]]\nfrom = \"C\"\nto = \"S\"\n{flow}\n").expect("memory");
-            let (_, boxes) = compare_networks("middleboxes", &text, 100);
+            let (_, boxes) = compare_networks("middleboxes", &text, (100, false));
             assert!(boxes[0].packets > 0, "{does}, {flow}: {boxes:?}");
             // In other cases an effect is not certain: the shaper's queue may hold all packets, and a single firewall
             // refuses only packets of protocols with several paths.

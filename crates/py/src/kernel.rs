@@ -12,12 +12,13 @@ use anabranch_net::emulator::{
 };
 use anabranch_net::layout::Layout;
 use anabranch_net::meter::{self, Meter, MeterError};
+use anabranch_net::tunnel::{Part, PartError, TunnelCounters};
 use anabranch_net::{Clock, Machine, Namespace};
 use anabranch_netem::Interface;
-use anabranch_sim::scenario::model::{Directions, Link};
+use anabranch_sim::scenario::model::{Directions, Link, MACHINES};
 use anabranch_sim::scenario::result::{self, Document, LatenessResult, RunResult};
 use anabranch_sim::scenario::{self as scenarios, Scenario};
-use pyo3::exceptions::{PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyConnectionAbortedError, PyConnectionError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,6 +26,9 @@ use std::sync::Arc;
 
 /// Interval at which a run lets Python handle signals.
 const SIGNAL_INTERVAL: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// Reads the counters of all tunnels to another machine.
+type ReadCounters = Arc<dyn Fn() -> Vec<TunnelCounters> + Send + Sync>;
 
 /// Hosts, interfaces, addresses and routes of a scenario, as JSON.
 #[pyfunction]
@@ -46,6 +50,7 @@ pub(crate) struct Emulation {
     /// Present before the start.
     emulator: Option<Emulator>,
     running: Option<Running>,
+    tunnels: Option<ReadCounters>,
 }
 
 #[pymethods]
@@ -60,6 +65,7 @@ impl Emulation {
         trace_dir = None,
         spin_us = 0,
         pcap = None,
+        machine = None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
     fn new(
@@ -71,18 +77,20 @@ impl Emulation {
         trace_dir: Option<PathBuf>,
         spin_us: u64,
         pcap: Option<Capture>,
+        machine: Option<&str>,
     ) -> PyResult<Self> {
         let mut scenario = scenario(toml_text, file_name, overrides)?;
         if let Some(seed) = seed {
             scenarios::reseed(&mut scenario, seed).map_err(errors::input_error)?;
         }
         let scenario = Arc::new(scenario);
+        let part = machine.map(|machine| open_part(&scenario, file_name, machine)).transpose()?;
         let open = |(host, path): (String, PathBuf)| Ok((host, Namespace::open(&path)?));
         let namespaces: BTreeMap<_, _> = namespaces.into_iter().map(open).collect::<std::io::Result<_>>()?;
         let layout = Layout::new(&scenario)
             .map_err(|error| errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None))?;
         let mut attachments = Vec::new();
-        for host in &layout.hosts {
+        for host in layout.hosts.iter().filter(|host| part.as_ref().is_none_or(|part| part.has(&host.name))) {
             for interface in host.devices() {
                 let namespace = namespaces.get(&host.name).cloned();
                 attachments.push(Attachment {
@@ -100,24 +108,32 @@ impl Emulation {
         let pcap = pcap.map(captured);
         let settings = Settings { spin: Duration::from_micros(spin_us), trace: trace_dir.clone(), pcap };
         let emulator = Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, settings);
-        let emulator = emulator.map_err(|error| match error {
+        let mut emulator = emulator.map_err(|error| match error {
             OpenError::Unknown(sentence) => errors::input_error_at(sentence, None, None),
             OpenError::Capture(file, reason) => {
                 not_written(format!("cannot write {}: {reason}", file.display()), &reason)
             }
             OpenError::System(what, error) => PyOSError::new_err(format!("{what}: {error}")),
         })?;
-        Ok(Self { scenario, namespaces, trace: trace_dir, emulator: Some(emulator), running: None })
+        let mut tunnels: Option<ReadCounters> = None;
+        if let Some(part) = part {
+            tunnels = Some(Arc::new(part.counters()));
+            emulator.join(part);
+        }
+        Ok(Self { scenario, namespaces, trace: trace_dir, emulator: Some(emulator), running: None, tunnels })
     }
 
-    /// Starts to forward packets, until `stop`. Returns the time of the start, in seconds of the machine's
-    /// monotonic clock.
+    /// Starts to forward packets, until `stop`; on one of two machines, as soon as both agree on the start. Returns the
+    /// time of the start, in seconds of the machine's monotonic clock.
     fn start(&mut self, py: Python<'_>) -> PyResult<f64> {
-        let emulator = self
+        let mut emulator = self
             .emulator
             .take()
             .ok_or_else(|| PyRuntimeError::new_err("the emulation was started before"))?;
-        let clock = Clock::new();
+        let clock = match emulator.part() {
+            Some(part) => meet(py, part)?,
+            None => Clock::new(),
+        };
         let running = emulator.start(clock, Time::MAX);
         prefer(py, running.thread_id());
         self.running = Some(running);
@@ -128,7 +144,7 @@ impl Emulation {
     fn control(&self) -> PyResult<LinkControl> {
         let running = self.running.as_ref();
         let running = running.ok_or_else(|| PyRuntimeError::new_err("the emulation is not running"))?;
-        Ok(LinkControl { control: running.control() })
+        Ok(LinkControl { control: running.control(), tunnels: self.tunnels.clone() })
     }
 
     /// Whether it has ended prematurely.
@@ -140,7 +156,10 @@ impl Emulation {
     fn stop(&mut self, py: Python<'_>) -> PyResult<String> {
         let running =
             self.running.take().ok_or_else(|| PyRuntimeError::new_err("the emulation is not running"))?;
-        let outcome = py.detach(|| running.finish(true))?;
+        let outcome = py.detach(|| running.finish(true)).map_err(|error| match error.kind() {
+            std::io::ErrorKind::ConnectionAborted => PyConnectionAbortedError::new_err(error.to_string()),
+            _ => error.into(),
+        })?;
         json::<LatenessResult>(&outcome.lateness)
     }
 
@@ -227,6 +246,7 @@ impl Emulation {
 #[pyclass(frozen)]
 pub(crate) struct LinkControl {
     control: Arc<Control>,
+    tunnels: Option<ReadCounters>,
 }
 
 #[pymethods]
@@ -248,17 +268,63 @@ impl LinkControl {
         };
         let applied = py.detach(|| self.control.set(&settings, directions)).map_err(|error| match error {
             ControlError::Input(error) => errors::input_error(error),
+            error @ ControlError::Elsewhere(..) => errors::input_error_at(error.to_string(), None, None),
             error @ ControlError::NotApplied => PyOSError::new_err(error.to_string()),
         })?;
         let switched: Vec<_> = applied.switched.iter().map(|(interface, up)| (interface.0, up)).collect();
         json(&(applied.at.as_secs_f64(), applied.values, switched))
     }
 
-    /// The present values of all links as JSON: name, and the values of both directions.
+    /// The present values of all links as JSON: name, and the values of both directions; `null` for a direction that
+    /// another machine emulates.
     fn links(&self, py: Python<'_>) -> PyResult<String> {
         let links = py.detach(|| self.control.links());
-        let models = |link: &Link| [&link.forward, &link.reverse].map(scenarios::link_model_to_json);
-        json(&links.iter().map(|link| (&link.name, models(link))).collect::<Vec<_>>())
+        let models = |(index, link): (usize, &Link)| {
+            let of = |end: usize, model| {
+                let is_here = self.control.is_here(Interface::new(index, end));
+                is_here.then(|| scenarios::link_model_to_json(model))
+            };
+            [of(0, &link.forward), of(1, &link.reverse)]
+        };
+        json(
+            &links
+                .iter()
+                .enumerate()
+                .map(|(index, link)| (&link.name, models((index, link))))
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    /// Counters of the tunnels to another machine, as JSON.
+    fn tunnels(&self) -> PyResult<String> {
+        json(&self.tunnels.as_ref().map(|read| read()).unwrap_or_default())
+    }
+}
+
+/// Opens the tunnels of a machine, `a` or `b`.
+fn open_part(scenario: &Scenario, file_name: &str, machine: &str) -> PyResult<Part> {
+    let index = MACHINES.iter().position(|name| *name == machine);
+    let index = index.ok_or_else(|| PyRuntimeError::new_err(format!("there is no machine {machine}")))?;
+    Part::open(scenario, index).map_err(|error| match error {
+        error @ PartError::NoMachines => {
+            errors::input_error_at(error.to_string(), Some(file_name.to_owned()), None)
+        }
+        error => PyOSError::new_err(error.to_string()),
+    })
+}
+
+/// Waits until both machines have agreed on the start.
+fn meet(py: Python<'_>, part: &mut Part) -> PyResult<Clock> {
+    let interval = Duration::from_nanos(SIGNAL_INTERVAL.as_nanos() as u64);
+    loop {
+        let met = py.detach(|| part.meet(interval));
+        if let Some(clock) = met.map_err(|error| PyConnectionError::new_err(error.to_string()))? {
+            return Ok(clock);
+        }
+        if let Err(interrupted) = py.check_signals() {
+            part.end(false);
+            return Err(interrupted);
+        }
     }
 }
 

@@ -3,12 +3,12 @@
 
 use super::choices::{
     ADDRESSES, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES,
-    STACKS, STATES, word,
+    STACKS, STATES, TUNNEL_KINDS, word,
 };
 use super::model::{
     Change, Event, Flow, FlowChange, FlowEvent, Host, HostCost, IpVersion, Link, LinkDelay, LinkEvent,
-    LinkModel, LinkRate, Loss, MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace, Router,
-    Scenario, Scope, Stack, Subject, Workload,
+    LinkModel, LinkRate, Loss, MACHINES, MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace,
+    Router, Scenario, Scope, Stack, Subject, Tunnel, Workload,
 };
 use super::quantity::PACKETS;
 use super::table::OWN;
@@ -65,6 +65,11 @@ fn head(scenario: &Scenario) -> Entries {
         entries.push(("ecmp", false.into()));
     }
     entries.extend([("offload", scenario.offload.into()), ("seed", scenario.seed.into())]);
+    if let Some(machines) = &scenario.machines {
+        let nodes = machines.0.iter().map(|nodes| List(nodes.iter().map(text).collect()));
+        entries
+            .push(("testbed", Table(vec![("machines", Table(MACHINES.into_iter().zip(nodes).collect()))])));
+    }
     entries
 }
 
@@ -107,6 +112,7 @@ fn link(link: &Link, links: &[Link]) -> Entries {
     if link.scope != Scope::Global {
         entries.push(("scope", text(word(SCOPES, &link.scope))));
     }
+    entries.extend(link.tunnel.as_ref().map(tunnel));
     let forward = model(&link.forward);
     let mut reverse = model(&link.reverse);
     reverse.retain(|entry| !forward.contains(entry));
@@ -144,6 +150,16 @@ fn state_defaults((key, value): &mut (&'static str, Written), [forward, reverse]
         ) => entries.push(("format", text(word(RATE_FORMATS, &false)))),
         _ => {}
     }
+}
+
+fn tunnel(of: &Tunnel) -> (&'static str, Written) {
+    let mut entries = vec![
+        ("kind", text(word(TUNNEL_KINDS, &of.kind))),
+        ("local", text(of.local.to_string())),
+        ("remote", text(of.remote.to_string())),
+    ];
+    entries.extend(of.key.map(|key| ("key", key.into())));
+    ("tunnel", Table(entries))
 }
 
 fn host(host: &Host, links: &[Link]) -> Entries {

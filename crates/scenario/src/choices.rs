@@ -1,6 +1,6 @@
 //! Words of scenarios for networks and workloads, each with the value that it stands for.
 
-use super::model::{Directions, IpVersions, Scope, Stack};
+use super::model::{Directions, IpVersions, Scope, Stack, TunnelKind};
 use anabranch_netem::keys::Word;
 pub(super) use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 pub(super) use anabranch_settings::words::{
@@ -16,6 +16,15 @@ pub(super) static IP_VERSIONS: &[Named<IpVersions>] = &[
 pub(super) static SCOPES: &[Named<Scope>] = &[
     named("global", "everywhere", Scope::Global),
     named("link-local", "from one end of the link to the other (RFC 4291 §2.5.6)", Scope::Link),
+];
+
+pub(super) static TUNNEL_KINDS: &[Named<TunnelKind>] = &[
+    named(
+        "gre",
+        "GRE by a raw socket: 24 bytes over IPv4, 28 with a key (RFC 2784, RFC 2890)",
+        TunnelKind::Gre,
+    ),
+    named("udp", "GRE with a key in UDP, port 4754: 36 bytes over IPv4 (RFC 8086)", TunnelKind::Udp),
 ];
 
 pub(super) static STATES: &[Named<bool>] = &[

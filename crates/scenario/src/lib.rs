@@ -72,6 +72,7 @@ mod overrides;
 mod reference;
 mod schema;
 mod table;
+mod testbed;
 mod trace;
 mod values;
 mod written;

@@ -85,6 +85,14 @@ pub fn present_links(scenario: &Scenario, at: Time) -> Vec<Link> {
     scenario.links_after(scenario.events.partition_point(|event| event.at <= at))
 }
 
+/// Gives the links of a scenario their values at a time, and removes the events up to then: later settings and values are
+/// the same, and the events of a long-lived testbed do not accumulate.
+pub fn settle(scenario: &mut Scenario, at: Time) {
+    let passed = scenario.events.partition_point(|event| event.at <= at);
+    scenario.links = scenario.links_after(passed);
+    scenario.events.drain(..passed);
+}
+
 /// The values that events change, before and after.
 pub fn set_values(before: &[Link], events: &[Event], after: &[Link]) -> Vec<SetValue> {
     let mut values: Vec<SetValue> = Vec::new();
@@ -258,6 +266,42 @@ mod tests {
         assert_eq!((&values[1].new["kind"], &values[1].new["limit"]), (&"red".into(), &"30 packets".into()));
         assert_eq!(values[1].new["max"], "27 packets", "thresholds are shares of the limit");
         assert_eq!((&values[2].old["rate"], &values[2].new["rate"]), (&0.2.into(), &0.5.into()));
+    }
+
+    #[test]
+    fn settled_scenario_has_the_same_values() {
+        let whole = crate::parse(TEXT, "test.toml", &[]).expect("a scenario");
+        let mut scenarios = [whole.clone(), whole];
+        for (second, (key, value)) in [
+            ("queue.limit", "30 packets"),
+            ("rate", "5 Mbit/s"),
+            ("loss.rate", "0.5"),
+            ("queue.max_p", "0.2"),
+            ("queue.kind", "fifo"),
+            ("reorder.rate", "0.1"),
+            ("queue.limit", "20 packets"),
+            ("state", "down"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let at = Time::from_nanos(second as u64 * 1_000_000_000);
+            let mut settings = vec![(format!("link.wlan.{key}"), value.to_owned())];
+            if key == "reorder.rate" {
+                settings.push(("link.wlan.reorder.delay".to_owned(), "1 ms".to_owned()));
+            }
+            let [one, other] = scenarios.each_mut().map(|scenario| {
+                let before = present_links(scenario, at);
+                let events = set_links(scenario, at, &settings, Directions::Both).expect("valid");
+                let place = scenario.events.partition_point(|event| event.at <= at);
+                scenario.events.splice(place..place, events.iter().cloned());
+                set_values(&before, &events, &present_links(scenario, at))
+            });
+            assert_eq!(one, other, "{key}");
+            settle(&mut scenarios[1], at);
+        }
+        assert!(scenarios[0].events.len() > 8);
+        assert_eq!(scenarios[1].events, []);
     }
 
     #[test]

@@ -7,6 +7,8 @@ pub use anabranch_netem::{
 };
 pub use anabranch_settings::protocol::Protocol;
 
+pub use crate::testbed::{MACHINES, Machines, Tunnel, TunnelKind};
+
 use crate::measure::{MAX_COUNTED_EVENTS, Outage};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
@@ -54,6 +56,8 @@ pub struct Scenario {
     pub middleboxes: Vec<Middlebox>,
     /// Events, in order of time (file order where equal).
     pub events: Vec<Event>,
+    /// The machines of a testbed.
+    pub machines: Option<Machines>,
 }
 
 impl Scenario {
@@ -259,6 +263,8 @@ pub struct Link {
     pub address_of: Option<SharedAddress>,
     /// Scope of its IPv6 addresses.
     pub scope: Scope,
+    /// Between two machines of a testbed.
+    pub tunnel: Option<Tunnel>,
     /// From the first node to the second.
     pub forward: LinkModel,
     /// From the second node to the first.

@@ -3,7 +3,7 @@
 use super::choices::{Choice, Protocols};
 use super::describe;
 use super::keys::{Key, Kinds, Section, Shape};
-use super::table::{EVENT, HOST, LINK, LINK_DEFAULTS, MIDDLEBOX, ROOT, ROUTER, flow, flow_defaults};
+use super::table::{EVENT, HOST, LINK, LINK_DEFAULTS, MIDDLEBOX, ROOT, ROUTER, TESTBED, flow, flow_defaults};
 use super::{catalogue, quantity};
 use core::fmt::Write;
 
@@ -20,6 +20,7 @@ pub fn reference() -> String {
     page.section(&ROUTER, "##");
     page.section(&MIDDLEBOX, "##");
     page.section(&EVENT, "##");
+    page.section(&TESTBED, "##");
     page.lists();
     page.text
 }
@@ -134,7 +135,7 @@ impl Page {
 
 /// Sections of the top level have headings of their own.
 fn is_below(section: &'static Section) -> bool {
-    ![&LINK_DEFAULTS, flow_defaults()].into_iter().any(|top| std::ptr::eq(top, section))
+    ![&LINK_DEFAULTS, flow_defaults(), &TESTBED].into_iter().any(|top| std::ptr::eq(top, section))
         && section.title != "reverse = { … } of a link"
 }
 

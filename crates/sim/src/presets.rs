@@ -40,6 +40,7 @@ pub fn link(name: &str, between: [&str; 2], model: LinkModel) -> Link {
         addresses: [1; 2],
         address_of: None,
         scope: Scope::Global,
+        tunnel: None,
         forward: model.clone(),
         reverse: model,
     }
@@ -162,5 +163,6 @@ pub fn scenario(seconds: u64, links: Vec<Link>, flows: Vec<Flow>) -> Scenario {
         middleboxes: Vec::new(),
         flows,
         events: Vec::new(),
+        machines: None,
     }
 }

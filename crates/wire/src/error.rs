@@ -36,6 +36,8 @@ pub enum Header {
     TcpOption(u8),
     /// The Multipath TCP option of this subtype.
     Mptcp(u8),
+    /// GRE.
+    Gre,
     /// SCTP's common header.
     Sctp,
     /// The SCTP chunk of this type.
@@ -126,6 +128,7 @@ impl fmt::Display for Header {
             Self::Tcp => f.write_str("TCP header"),
             Self::TcpOption(kind) => write!(f, "TCP option {kind}"),
             Self::Mptcp(subtype) => write!(f, "MPTCP option of subtype {subtype}"),
+            Self::Gre => f.write_str("GRE header"),
             Self::Sctp => f.write_str("SCTP header"),
             Self::SctpChunk(kind) => write!(f, "SCTP chunk {kind}"),
             Self::SctpParameter(kind) => write!(f, "SCTP parameter or cause {kind}"),

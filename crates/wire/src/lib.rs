@@ -50,6 +50,7 @@ pub mod checksum;
 pub mod content;
 mod ecn;
 pub mod error;
+pub mod gre;
 pub mod icmp;
 pub mod ip;
 pub mod packet;

@@ -80,6 +80,21 @@ fn fuzz_bodies_survive_mutated_packets() {
 }
 
 #[test]
+fn gre_survives_mutated_headers() {
+    const ROUNDS: usize = 20_000;
+    let mut rng = Rng(3);
+    let mut parsed = 0;
+    for round in 0..ROUNDS {
+        // A key and an IPv4 packet, in every tenth packet with a flag.
+        let mut bytes = vec![0x20, 0, 8, 0, 0, 0, 0, 1, 0x45, 0, 0, 20];
+        bytes[0] |= if round % 10 == 0 { 1 << rng.below(8) } else { 0 };
+        mutate(&mut bytes, &mut rng);
+        parsed += usize::from(fuzz_bodies::gre(&bytes));
+    }
+    assert!(parsed > ROUNDS / 4, "{parsed} of {ROUNDS}");
+}
+
+#[test]
 fn network_control_survives_mutations() {
     const ROUNDS: usize = 20_000;
     let mut rng = Rng(2);

@@ -43,6 +43,14 @@ _links = click.option(
     "--links", type=click.Choice(["emulator", "netem"]), default="emulator", show_default=True,
     help="Emulate links by the simulator's network, or by the kernel's netem and tbf where available.",
 )  # fmt: skip
+_machine = click.option(
+    "--machine", type=click.Choice(["a", "b"]),
+    help="Start the part of a machine. Without it, the whole network is on this machine.",
+)  # fmt: skip
+_part = click.option(
+    "--machine", type=click.Choice(["a", "b"]),
+    help="Part of a testbed on two machines; else the only one here.",
+)  # fmt: skip
 
 
 @click.command(
@@ -94,29 +102,44 @@ def testbed() -> None:
 @_set
 @_spin
 @_links
+@_machine
 @paths.option
-def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, allow_paths: bool) -> None:
+def up(
+    scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, machine: str | None, allow_paths: bool
+) -> None:
     """Start SCENARIO's hosts and network, which stay up until "down".
 
-    Prints a line for each host: its name, its network namespace and its addresses.
+    With --machine, start the part of one of two machines, and wait for the other one for a minute. Prints a line for
+    each host on this machine: its name, its network namespace and its addresses.
     """
     _need_root("up")
+    from anabranch.testbed import reasons
     from anabranch.testbed.bed import Testbed, holder
 
-    name = _name(scenario)
+    name = _name(scenario, machine)
     if holder(name) is not None:
         raise InputError("this testbed is up already; use: anabranch testbed down", scenario)
     # Errors of the scenario must be reported here, not by the background process.
-    bed = Testbed(_request(scenario, settings, allow_paths), name)
+    bed = Testbed(_request(scenario, settings, allow_paths), name, links=links, machine=machine)
+    reasons.take(name)
     options = [part for setting in settings for part in ("--set", setting)]
     options += ["--allow-paths"] if allow_paths else []
+    if machine is not None:
+        options += ["--machine", machine]
+        click.echo(f"anabranch: waiting for machine {'b' if machine == 'a' else 'a'}", err=True)
     keeper = subprocess.Popen(
         [sys.executable, "-m", "anabranch", "testbed", "keep", scenario, *options,
          "--spin", str(spin_us), "--links", links],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, text=True,
     )  # fmt: skip
     assert keeper.stdout is not None
-    said = keeper.stdout.readline().strip()
+    try:
+        said = keeper.stdout.readline().strip()
+    except KeyboardInterrupt:
+        # Its session is another one, which gets no Ctrl-C.
+        keeper.terminate()
+        keeper.wait(_START_TIMEOUT_S)
+        raise
     if said != _READY:
         keeper.wait(_START_TIMEOUT_S)
         raise InputError(said.removeprefix("anabranch: ") or "the testbed did not come up")
@@ -125,26 +148,34 @@ def up(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, all
 
 @testbed.command("list", short_help="List the testbeds that are up")
 def list_() -> None:
-    """List the testbeds that are up, including those of runs: name, process, scenario.
+    """List the testbeds that are up, including those of runs: name, process, scenario and machine.
 
-    Below each that "set" can change: the present values of its links.
+    Below each that "set" can change: the present values of its links, and the packets of tunnels to another machine.
     """
-    from anabranch.testbed.bed import kept, present
+    from anabranch.testbed.bed import kept, present, tunnels
 
     found = kept()
     if not found:
         click.echo("anabranch: no testbed is up", err=True)
     rows: list[tuple[str, ...]] = [
-        (name, str(content.get("pid", "")), str(content.get("file", ""))) for name, content in found.items()
+        (
+            name,
+            str(content.get("pid", "")),
+            str(content.get("file", "")),
+            *([f"machine {content['machine']}"] if "machine" in content else []),
+        )
+        for name, content in found.items()
     ]
     for name, row in zip(found, _aligned(rows), strict=True):
         click.echo(row)
         try:
-            links = present(name)
+            links, counters = present(name), tunnels(name)
         except (InputError, RunFailed):
             # Only the owner can read the values.
             continue
         for line in _aligned([row for link, models in links for row in _link_rows(link, models)]):
+            click.echo(f"  {line}")
+        for line in _aligned([_counter_row(of_tunnel) for of_tunnel in counters]):
             click.echo(f"  {line}")
 
 
@@ -155,19 +186,18 @@ def list_() -> None:
     "--direction", type=click.Choice(["both", "forward", "reverse"]), default="both", show_default=True,
     help="Directions of the links to change.",
 )  # fmt: skip
-def set_(scenario: str, settings: tuple[str, ...], direction: str) -> None:
+@_part
+def set_(scenario: str, settings: tuple[str, ...], direction: str, machine: str | None) -> None:
     """Change links of SCENARIO's testbed, which is up: anabranch testbed set S.toml link.wlan.rate="5 Mbit/s".
 
     The keys of a link are rate, delay, jitter, loss, queue, state and reorder. All settings of a call apply at once, or
-    none. Prints the old and the new values.
+    none. With two machines, each changes the directions of links that begin at its nodes. Prints the old and the new
+    values.
     """
     _need_root("set")
-    from anabranch.testbed.bed import change, holder
+    from anabranch.testbed.bed import change
 
-    name = _name(scenario)
-    found = holder(name)
-    if found is None:
-        raise InputError("this testbed is not up; use: anabranch testbed up", scenario)
+    name, found = _present(scenario, machine)
     if found.get("links") == "netem":
         raise InputError(
             "links of netem cannot be changed; start the testbed without --links netem: anabranch testbed up", scenario
@@ -184,9 +214,13 @@ def set_(scenario: str, settings: tuple[str, ...], direction: str) -> None:
 @_set
 @_spin
 @_links
+@_machine
 @paths.option
-def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, allow_paths: bool) -> None:
+def keep(
+    scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, machine: str | None, allow_paths: bool
+) -> None:
     """Keep a testbed up until a signal ends this process."""
+    from anabranch.testbed import reasons
     from anabranch.testbed.bed import Testbed
 
     told = False
@@ -195,9 +229,12 @@ def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, a
         nonlocal told
         told = True
 
-    signal.signal(signal.SIGTERM, end)
-    with Testbed(_request(scenario, settings, allow_paths), _name(scenario), spin_us=spin_us, links=links) as bed:
+    name = _name(scenario, machine)
+    request = _request(scenario, settings, allow_paths)
+    with Testbed(request, name, spin_us=spin_us, links=links, machine=machine) as bed:
+        # Until then, a signal raises an exception: the start may wait for another machine.
         bed.start()
+        signal.signal(signal.SIGTERM, end)
         click.echo(_READY)
         sys.stdout.flush()
         # The parent has closed its end of the pipe.
@@ -206,7 +243,11 @@ def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, a
         os.dup2(nowhere, 2)
         while not told and not bed.broken:
             time.sleep(0.05)
-        bed.stop()
+        try:
+            bed.stop()
+        except RunFailed as error:
+            reasons.note(name, str(error))
+            raise
 
 
 @testbed.command(
@@ -215,35 +256,41 @@ def keep(scenario: str, settings: tuple[str, ...], spin_us: int, links: Links, a
 @_file
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.option("--in", "host", metavar="HOST", help="Host to enter; by default the first flow's sending host.")
+@_part
 @paths.option
-def shell(scenario: str, command: tuple[str, ...], host: str | None, allow_paths: bool) -> int:
+def shell(scenario: str, command: tuple[str, ...], host: str | None, machine: str | None, allow_paths: bool) -> int:
     """Run COMMAND, or a shell, on a host of SCENARIO's testbed, which is up."""
     _need_root("shell")
-    from anabranch.testbed.bed import Testbed, holder
+    from anabranch.testbed.bed import Testbed
 
-    if holder(_name(scenario)) is None:
-        raise InputError("this testbed is not up; use: anabranch testbed up", scenario)
-    bed = Testbed(_request(scenario, (), allow_paths), _name(scenario))
+    present, content = _present(scenario, machine)
+    bed = Testbed(_request(scenario, (), allow_paths), present, machine=content.get("machine"))
     name = _host(bed, host or bed.flows[0]["from"])
     return _run(bed, name, list(command) or [os.environ.get("SHELL", "/bin/sh")])
 
 
 @testbed.command(short_help="Take a testbed down and clean up dead ones")
 @click.argument("scenario", type=click.Path(), required=False)
-def down(scenario: str | None) -> None:
-    """Take SCENARIO's testbed down, and remove the remains of testbeds whose process has ended."""
+@_part
+def down(scenario: str | None, machine: str | None) -> None:
+    """Take SCENARIO's testbed down, and remove the remains of testbeds whose process has ended.
+
+    If it is a part of a testbed on two machines, that on the other machine ends, too.
+    """
     _need_root("down")
+    from anabranch.testbed import reasons
     from anabranch.testbed.bed import holder, sweep
 
     if scenario is not None:
-        found = holder(_name(scenario))
+        name = _only(scenario, machine)
+        found = holder(name)
         if found is not None:
             process = int(found.get("pid", 0))
             if process <= 1:
                 raise RunFailed("the testbed is still starting; try again later")
             os.kill(process, signal.SIGTERM)
             deadline = time.monotonic() + _START_TIMEOUT_S
-            while holder(_name(scenario)) is not None:
+            while holder(name) is not None:
                 if time.monotonic() > deadline:
                     raise RunFailed(f"process {process}, which owns the testbed, did not stop in time; kill it")
                 time.sleep(0.02)
@@ -251,7 +298,8 @@ def down(scenario: str | None) -> None:
         elif not Path(scenario).exists():
             raise InputError("no such file, and no testbed of it is up", scenario)
         else:
-            click.echo("this testbed is not up")
+            reason = reasons.take(name)
+            click.echo("this testbed is not up" if reason is None else f"this testbed has ended: {reason}")
     for namespace in sweep():
         click.echo(f"removed {namespace}")
 
@@ -284,9 +332,40 @@ def _request(scenario: str, settings: tuple[str, ...], allow_paths: bool) -> Req
     return Request(chosen.text, chosen.file, chosen.overrides)
 
 
-def _name(scenario: str) -> str:
-    """Name of the testbed that `testbed up` makes for a file."""
-    return "t" + hashlib.sha256(str(Path(scenario).resolve()).encode()).hexdigest()[:6]
+def _name(scenario: str, machine: str | None) -> str:
+    """Name of the testbed that `testbed up` makes for a file, or for the part of a machine."""
+    whole = str(Path(scenario).resolve())
+    return "t" + hashlib.sha256((f"{whole}\0{machine}" if machine else whole).encode()).hexdigest()[:6]
+
+
+def _only(scenario: str, machine: str | None) -> str:
+    """Name of a file's testbed: the part of this machine, or the only one that is up."""
+    from anabranch.testbed.bed import holder
+
+    if machine is not None:
+        return _name(scenario, machine)
+    up = [part for part in (None, "a", "b") if holder(_name(scenario, part)) is not None]
+    if len(up) > 1:
+        raise InputError("several testbeds of this file are up on this machine; add --machine a or b", scenario)
+    return _name(scenario, up[0] if up else _last(scenario))
+
+
+def _last(scenario: str) -> str | None:
+    """The part of a file's testbed that has ended by itself, if there is one."""
+    from anabranch.testbed import reasons
+
+    return next((part for part in ("a", "b") if reasons.exists(_name(scenario, part))), None)
+
+
+def _present(scenario: str, machine: str | None) -> tuple[str, dict[str, Any]]:
+    """Name of a file's testbed that is up, and the content of its lock."""
+    from anabranch.testbed.bed import holder
+
+    name = _only(scenario, machine)
+    found = holder(name)
+    if found is None:
+        raise InputError("this testbed is not up; use: anabranch testbed up", scenario)
+    return name, found
 
 
 def _need_root(what: str) -> None:
@@ -298,6 +377,9 @@ def _need_root(what: str) -> None:
 
 
 def _host(bed: Testbed, name: str) -> str:
+    if name in bed.hosts and name not in bed.namespaces:
+        here = f"hosts here are {', '.join(bed.namespaces)}; add --in HOST" if bed.namespaces else "no host is here"
+        raise InputError(f'host "{name}" is on the other machine; {here}', bed.request.file)
     if name not in bed.namespaces:
         raise InputError(f'there is no host "{name}" ({nearest(name, list(bed.namespaces))})', bed.request.file)
     return name
@@ -307,7 +389,7 @@ def _run(bed: Testbed, host: str, command: list[str]) -> int:
     """Run a command on a host and return its exit status."""
     from anabranch.testbed.enter import arguments
 
-    hosts = {name: bed.address(name) for name in bed.namespaces}
+    hosts = {name: bed.address(name) for name in bed.hosts}
     listed = " ".join(f"{name}={namespace}" for name, namespace in bed.namespaces.items())
     environment = {**os.environ, "ANABRANCH_HOSTS": listed}
     with _leave_interrupts_to_command():
@@ -348,12 +430,20 @@ _CHANGEABLE = ("state", "rate", "delay", "jitter", "loss", "queue", "reorder")
 """Keys of links that `testbed set` changes."""
 
 
-def _link_rows(link: str, models: list[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Rows with the values of a link: one, or one for each direction if they differ."""
+def _counter_row(counters: dict[str, Any]) -> tuple[str, ...]:
+    """A row with the counters of a tunnel."""
+    counted = (f"{key.replace('_', ' ')} {value}" for key, value in counters.items() if key != "link")
+    return (f"tunnel {counters['link']}", *counted)
+
+
+def _link_rows(link: str, models: list[dict[str, Any] | None]) -> list[tuple[str, ...]]:
+    """Rows with the values of a link: one, or one for each direction that this machine emulates if they differ."""
     forward, reverse = models
-    rows = [(direction, model) for direction, model in (("forward", forward), ("reverse", reverse))]
-    if forward == reverse:
+    if forward is not None and forward == reverse:
         rows = [("both", forward)]
+    else:
+        both = (("forward", forward), ("reverse", reverse))
+        rows = [(direction, model) for direction, model in both if model is not None]
     return [(link, direction, *(f"{key} {_shown(model.get(key))}" for key in _CHANGEABLE)) for direction, model in rows]
 
 

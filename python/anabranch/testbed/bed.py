@@ -16,7 +16,6 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from anabranch import _native
@@ -29,6 +28,7 @@ from anabranch.testbed.settings import settings, settings_without_conflicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from anabranch._core.document import Document, LatenessResult
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Links = Literal["emulator", "netem"]
 """Implementation of a testbed's links: the simulator's network, or the kernel's veth, tbf and netem."""
 
-LOCKS = Path("/run/anabranch")
+LOCKS = locks.FOLDER
 """Folder of the files that testbeds lock."""
 
 _MUTEX = "turn"
@@ -63,6 +63,7 @@ class Testbed:
         spin_us: Time for which the emulator polls before it sleeps, microseconds.
         links: Implementation of the links.
         measures: Whether to run the scenario's flows.
+        machine: `a` or `b` for the part of one of the scenario's two machines; `None` for all on this one.
 
     """
 
@@ -76,12 +77,14 @@ class Testbed:
         spin_us: int = 0,
         links: Links = "emulator",
         measures: bool = False,
+        machine: str | None = None,
     ) -> None:
         self.request = request
         self.name = name or secrets.token_hex(3)
         self._spin_us = spin_us
         self._links = links
         self._measures = measures
+        self.machine = machine
         self._stack = ExitStack()
         self._emulation: Any = None
         self._over = threading.Event()
@@ -98,8 +101,22 @@ class Testbed:
         self.namespaces = {
             host["name"]: f"ab-{self.name}-{_label(host['name'], number)}"
             for number, host in enumerate(self.layout["hosts"])
+            if self._has(host["name"])
         }
+        """Namespaces of the hosts on this machine, by host."""
         self.sysctls: dict[str, dict[str, str]] = {}
+
+    def _has(self, host: str) -> bool:
+        """Whether a host is on this machine."""
+        if self.machine is None:
+            return True
+        if "testbed" not in self.layout["scenario"]:
+            raise InputError(
+                "the scenario has no [testbed.machines]; add the table, or omit --machine", self.request.file
+            )
+        if self._links == "netem":
+            raise InputError("links of netem connect hosts of one machine; omit --links or --machine")
+        return host in self.layout["scenario"]["testbed"]["machines"][self.machine]
 
     def check(self) -> None:
         """Check that this kernel can run the scenario; flows are checked only if they are measured.
@@ -127,6 +144,7 @@ class Testbed:
             stack.enter_context(signals_end())
             sweep()
             own = {"pid": os.getpid(), "file": self.request.file, "links": self._links, **priority.before()}
+            own |= {"machine": self.machine} if self.machine else {}
             stack.enter_context(_locked(self.name, own))
             stack.enter_context(priority.session_first())
             stack.enter_context(controls.loaded(self._controls))
@@ -141,7 +159,8 @@ class Testbed:
                 self._make_links(stack)
             for host in self.layout["hosts"]:
                 name = host["name"]
-                hosts.configure(self.namespaces[name], host, self._settings[name])
+                if name in self.namespaces:
+                    hosts.configure(self.namespaces[name], host, self._settings[name])
             self._stack = stack.pop_all()
         return self
 
@@ -153,14 +172,20 @@ class Testbed:
     def start(self) -> None:
         """Start to carry packets and the clock of the scenario's events, and to accept changes of links.
 
+        On one of two machines, wait until both have agreed on the start.
+
         Raises:
-            RunFailed: If the socket for changes cannot be made.
+            RunFailed: If the socket for changes cannot be made, or the machines do not agree.
 
         """
         if self._emulation is None:
             self._run_events(time.monotonic())
             return
-        self._run_events(self._emulation.start())
+        try:
+            zero_s = self._emulation.start()
+        except ConnectionError as error:
+            raise RunFailed(str(error)) from None
+        self._run_events(zero_s)
         links = self._emulation.control()
         try:
             server = control.Server(_socket_of(self.name), lambda request: self._change(links, request))
@@ -187,6 +212,8 @@ class Testbed:
             return None
         try:
             lateness: LatenessResult = json.loads(self._emulation.stop())
+        except ConnectionAbortedError as error:
+            raise RunFailed(str(error)) from None
         except OSError as error:
             raise RunFailed(
                 f"the emulated network failed because an interface of a host was removed: {error}"
@@ -215,6 +242,11 @@ class Testbed:
         document: Document = json.loads(text)
         return document
 
+    @property
+    def hosts(self) -> list[str]:
+        """Names of all hosts, also of those on the other machine."""
+        return [host["name"] for host in self.layout["hosts"]]
+
     def address(self, host: str) -> str:
         """The first address of a host."""
         return next(iter(self.addresses(host).values()))
@@ -232,6 +264,7 @@ class Testbed:
                 request.scenario, request.file, list(request.overrides), files,
                 seed=request.seed, trace_dir=request.trace, spin_us=self._spin_us,
                 pcap=None if pcap is None else (pcap.file, pcap.snaplen, list(pcap.ends), list(pcap.flows)),
+                machine=self.machine,
             )  # fmt: skip
         except _native.InputError as error:
             raise translated(error) from None
@@ -296,6 +329,8 @@ class Testbed:
             RunFailed: If the network or a host does not carry it out.
 
         """
+        if "tunnels" in request:
+            return json.loads(links.tunnels())
         if "set" not in request:
             return json.loads(links.links())
         try:
@@ -326,12 +361,16 @@ class Testbed:
         for change in changes:
             host, number = self.layout["hosts"][change["host"]], change["interface"]
             name, interface = host["name"], host["interfaces"][number]
-            hosts.switch(self.namespaces[name], host, number, self._settings[name], up=change["up"])
+            if name in self.namespaces:
+                hosts.switch(self.namespaces[name], host, number, self._settings[name], up=change["up"])
             if change["up"]:
                 # The kernel forgets an announced address that it could not connect to: the peer announces it again.
                 wanted |= {interface["address"], *(route["to"] for route in interface["routes"])}
         endpoints = [
-            (name, address) for name, own in self._settings.items() for address in own.endpoints if address in wanted
+            (name, address)
+            for name, own in self._settings.items()
+            for address in own.endpoints
+            if name in self.namespaces and address in wanted
         ]
         unused = [
             (name, address) for name, address in endpoints if hosts.is_unused(self.namespaces[name], name, address)
@@ -345,7 +384,8 @@ class Testbed:
         name, interface = host["name"], host["interfaces"][number]
         old, interface["address"] = interface["address"], new
         own = self._settings[name]
-        hosts.renumber(self.namespaces[name], host, number, own, old=old)
+        if name in self.namespaces:
+            hosts.renumber(self.namespaces[name], host, number, own, old=old)
         for other in self.layout["hosts"]:
             settings = self._settings[other["name"]]
             settings.renumber(old, new)
@@ -353,12 +393,14 @@ class Testbed:
                 routes = [route for route in there["routes"] if route["to"] == old]
                 for route in routes:
                     route["to"] = new
-                if routes:
+                if routes and other["name"] in self.namespaces:
                     hosts.replace_routes(self.namespaces[other["name"]], other, index, settings)
 
     def _set_backup(self, flow: Mapping[str, Any], links: list[str]) -> None:
         """Make the addresses of these links backups of Multipath TCP, and the other addresses regular ones."""
         for end in (flow["from"], flow.get("through", flow["to"])):
+            if end not in self.namespaces:
+                continue
             host = next(other for other in self.layout["hosts"] if other["name"] == end)
             backups = {interface["address"] for interface in host["interfaces"] if interface["link"] in links}
             settings = self._settings[end]
@@ -485,12 +527,22 @@ def _socket_of(name: str) -> Path:
     return LOCKS / (name + _SOCKET)
 
 
-def present(name: str) -> list[tuple[str, list[dict[str, Any]]]]:
-    """The links of a testbed that is up, each with the present values of both directions; empty without a socket."""
+def present(name: str) -> list[tuple[str, list[dict[str, Any] | None]]]:
+    """The links of a testbed that is up, each with the present values of both directions; empty without a socket.
+
+    A direction that another machine emulates has no values.
+    """
     path = _socket_of(name)
     if not path.exists():
         return []
     return [(link, models) for link, models in control.call(path, {})]
+
+
+def tunnels(name: str) -> list[dict[str, Any]]:
+    """Counters of the tunnels of a testbed on two machines, by link; none without its socket."""
+    path = _socket_of(name)
+    counters: list[dict[str, Any]] = control.call(path, {"tunnels": True}) if path.exists() else []
+    return counters
 
 
 def existing() -> Iterator[tuple[str, str]]:

@@ -14,6 +14,9 @@ from anabranch.errors import RunFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+FOLDER = Path("/run/anabranch")
+"""Folder of all files of testbeds that are up."""
+
 LOCK_TIMEOUT_S = 60.0
 """Time limit for a lock; its holder may be ending the processes of a testbed."""
 _INTERVAL_S = 0.02

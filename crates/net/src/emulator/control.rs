@@ -37,6 +37,8 @@ pub struct Applied {
 pub enum ControlError {
     /// A setting that is invalid.
     Input(InputError),
+    /// Another machine emulates a direction: the link, and the direction that can be changed here, if there is one.
+    Elsewhere(String, Option<Directions>),
     /// The emulator has ended, or is too busy to apply the changes.
     NotApplied,
 }
@@ -45,6 +47,20 @@ impl fmt::Display for ControlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Input(error) => error.fmt(f),
+            Self::Elsewhere(link, None) => {
+                write!(f, "the other machine emulates link \"{link}\"; change it there")
+            }
+            Self::Elsewhere(link, Some(here)) => {
+                let [here, there] = match here {
+                    Directions::Reverse => ["reverse", "forward"],
+                    Directions::Forward | Directions::Both => ["forward", "reverse"],
+                };
+                write!(
+                    f,
+                    "the other machine emulates the {there} direction of link \"{link}\"; change it there, and here with \
+                     --direction {here}"
+                )
+            }
             Self::NotApplied => f.write_str("the emulated network has ended, or does not answer"),
         }
     }
@@ -55,14 +71,41 @@ impl core::error::Error for ControlError {}
 /// Changes the links of a running emulator, from any thread.
 pub struct Control {
     clock: Clock,
-    /// The scenario, with all changes until now as events.
+    /// The scenario, with the values of links after the last change.
     scenario: Mutex<Scenario>,
     orders: Arc<Queue<Order>>,
+    /// Whether another machine emulates each direction; empty if none does.
+    elsewhere: Vec<bool>,
 }
 
 impl Control {
-    pub(super) fn new(scenario: &Scenario, clock: Clock, orders: Arc<Queue<Order>>) -> Self {
-        Self { clock, scenario: Mutex::new(scenario.clone()), orders }
+    pub(super) fn new(
+        scenario: &Scenario,
+        elsewhere: Vec<bool>,
+        (clock, orders): (Clock, Arc<Queue<Order>>),
+    ) -> Self {
+        Self { clock, scenario: Mutex::new(scenario.clone()), orders, elsewhere }
+    }
+
+    /// Whether this machine emulates a direction.
+    pub fn is_here(&self, direction: Interface) -> bool {
+        self.elsewhere.get(direction.index()).is_none_or(|&elsewhere| !elsewhere)
+    }
+
+    /// Checks that this machine emulates all directions that events change.
+    fn check_place(&self, scenario: &Scenario, events: &[Event]) -> Result<(), ControlError> {
+        for event in events.iter().filter_map(Event::of_link) {
+            if event.directions.ends().all(|end| self.is_here(Interface::new(event.link, end))) {
+                continue;
+            }
+            let here = match [0, 1].map(|end| self.is_here(Interface::new(event.link, end))) {
+                [true, false] => Some(Directions::Forward),
+                [false, true] => Some(Directions::Reverse),
+                _ => None,
+            };
+            return Err(ControlError::Elsewhere(scenario.links[event.link].name.clone(), here));
+        }
+        Ok(())
     }
 
     /// Gives links the values of `settings`, pairs of `link.NAME.KEY` and a value, all of them or none.
@@ -80,6 +123,7 @@ impl Control {
         let before = link_settings::present_links(&scenario, now);
         let mut events =
             link_settings::set_links(&scenario, now, settings, directions).map_err(ControlError::Input)?;
+        self.check_place(&scenario, &events)?;
         let (applied, answer) = mpsc::channel();
         let order = Order { events: events.clone(), applied };
         self.orders.send(order).map_err(|_| ControlError::NotApplied)?;
@@ -91,6 +135,7 @@ impl Control {
         scenario.events.splice(place..place, events.iter().cloned());
         let after = link_settings::present_links(&scenario, at);
         let values = link_settings::set_values(&before, &events, &after);
+        link_settings::settle(&mut scenario, at);
         Ok(Applied { at, values, switched: switched(&events) })
     }
 

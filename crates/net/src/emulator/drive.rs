@@ -3,6 +3,7 @@
 use super::capture::Tap;
 use super::control::{Control, Order};
 use super::device::{Port, Scratch};
+use super::fragments::fragments;
 use super::lateness::Lateness;
 use super::middleboxes::Translations;
 use super::network::{Arrived, EmulatedNetwork};
@@ -12,6 +13,7 @@ use super::stack_port::{FlowEnd, Receiver, StackDevice, StackPort};
 use crate::clock::{Clock, prefer_this_thread, timespec};
 use crate::namespace::Namespace;
 use crate::stack::Queue;
+use crate::tunnel::Part;
 use anabranch_base::time::{Duration, Time};
 use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
@@ -105,6 +107,8 @@ pub struct Emulator {
     stacks: Vec<(Interface, StackPort)>,
     /// Port of Anabranch's own stack at each interface.
     stack_of: Vec<Option<usize>>,
+    /// The tunnels to the other machine of a testbed.
+    part: Option<Part>,
     settings: Settings,
     lateness: Lateness,
     trace: Option<Trace>,
@@ -170,6 +174,7 @@ impl Emulator {
             stack_of: vec![None; port_of.len()],
             port_of,
             stacks: Vec::new(),
+            part: None,
             settings,
             lateness,
             trace,
@@ -206,9 +211,21 @@ impl Emulator {
         Ok(devices)
     }
 
+    /// Connects the network with that of another machine, which emulates the directions of links that begin there.
+    pub fn join(&mut self, part: Part) {
+        self.network.set_departures(part.outgoing());
+        self.part = Some(part);
+    }
+
+    /// The tunnels to the other machine.
+    pub const fn part(&mut self) -> Option<&mut Part> {
+        self.part.as_mut()
+    }
+
     /// Runs in a separate thread until `until`, or until it is stopped.
     pub fn start(mut self, clock: Clock, until: Time) -> Running {
-        let control = Arc::new(Control::new(&self.scenario, clock, Arc::clone(&self.orders)));
+        let elsewhere = self.part.as_ref().map(Part::elsewhere).unwrap_or_default();
+        let control = Arc::new(Control::new(&self.scenario, elsewhere, (clock, Arc::clone(&self.orders))));
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let (tell, id) = std::sync::mpsc::channel();
@@ -226,6 +243,9 @@ impl Emulator {
 
     fn run(&mut self, clock: Clock, until: Time, stop: &AtomicBool) -> io::Result<()> {
         let result = self.run_until(clock, until, stop);
+        if let Some(part) = &mut self.part {
+            part.end(result.is_err());
+        }
         match self.network.take_capture() {
             // A failed or stopped run leaves no capture.
             Some(tap) if result.is_ok() && !stop.load(Ordering::Relaxed) => tap.finish(),
@@ -253,6 +273,7 @@ impl Emulator {
                 self.receive_from_host(port, clock, (last, &mut scratch))?;
             }
             self.receive_from_stacks(clock, last)?;
+            self.receive_from_machine(clock, last)?;
         }
     }
 
@@ -313,6 +334,30 @@ impl Emulator {
         Ok(())
     }
 
+    /// Passes the packets of another machine to the network.
+    fn receive_from_machine(&mut self, clock: Clock, last: Time) -> io::Result<()> {
+        let Some(mut part) = self.part.take() else { return Ok(()) };
+        let mut received = Vec::new();
+        let network = &mut self.network;
+        let exchanged = part.exchange(|at, packet| {
+            let mut bytes = network.buffer();
+            bytes.extend_from_slice(packet);
+            received.push((at.opposite(), bytes));
+        });
+        self.part = Some(part);
+        exchanged.map_err(|error| io::Error::new(io::ErrorKind::ConnectionAborted, error))?;
+        if received.is_empty() {
+            return Ok(());
+        }
+        let now = clock.now().min(last);
+        self.process_events(clock, now)?;
+        let mut arrived = core::mem::take(&mut self.arrived);
+        for (direction, bytes) in received {
+            self.network.arrive(now, direction, bytes, &mut |packet| arrived.push(packet));
+        }
+        self.deliver(clock, arrived)
+    }
+
     /// Processes events until `now`, and delivers arrivals.
     fn process_events(&mut self, clock: Clock, now: Time) -> io::Result<()> {
         if self.network.next_timeout().is_none_or(|due| due > now) {
@@ -320,7 +365,18 @@ impl Emulator {
         }
         let mut arrived = core::mem::take(&mut self.arrived);
         self.network.advance(now, &mut |packet: Arrived| arrived.push(packet));
+        self.deliver(clock, arrived)
+    }
+
+    /// Delivers arrivals to hosts and to the other machine.
+    fn deliver(&mut self, clock: Clock, mut arrived: Vec<Arrived>) -> io::Result<()> {
         for Arrived { at, to, packet } in arrived.drain(..) {
+            if let Some(part) = self.part.as_mut().filter(|part| part.leads_to(to)) {
+                self.lateness.add(at, clock.now());
+                send_to_machine(part, to.opposite(), &packet);
+                self.network.recycle(packet.into_bytes());
+                continue;
+            }
             let Some(port) = self.port_of[to.index()] else {
                 self.network.recycle(packet.into_bytes());
                 continue;
@@ -379,7 +435,8 @@ impl Emulator {
         let due = self.network.next_timeout().map_or(until, |due| due.min(until));
         let sleep = due.since(clock.now()).saturating_sub(self.settings.spin).min(MAX_SLEEP);
         let stacks = self.stacks.iter().map(|(_, stack)| stack.fd());
-        let fds = self.ports.iter().map(Port::fd).chain(stacks).chain([self.orders.fd()]);
+        let tunnels = self.part.iter().flat_map(Part::fds);
+        let fds = self.ports.iter().map(Port::fd).chain(stacks).chain([self.orders.fd()]).chain(tunnels);
         let mut fds: Vec<_> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         match poll(&mut fds, Some(&timespec(sleep))) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -424,6 +481,19 @@ impl Emulator {
             transmit_drops(&text.unwrap_or_default(), devices)
         });
         lost.sum::<u64>() + self.stacks.iter().map(|(_, stack)| stack.lost()).sum::<u64>()
+    }
+}
+
+/// Sends a packet that has reached the end of a direction to the machine there, in fragments if it is too long.
+fn send_to_machine(part: &mut Part, from: Interface, packet: &RawPacket) {
+    let longest = part.longest(from);
+    if packet.bytes().len() <= longest {
+        return part.send(from, packet.version(), |out| packet.append_finished(out));
+    }
+    let mut whole = Vec::new();
+    packet.append_finished(&mut whole);
+    for fragment in fragments(&whole, longest) {
+        part.send(from, packet.version(), |out| out.extend_from_slice(&fragment));
     }
 }
 

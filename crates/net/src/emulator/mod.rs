@@ -9,6 +9,7 @@ mod capture;
 mod control;
 mod device;
 mod drive;
+mod fragments;
 mod lateness;
 mod middleboxes;
 mod network;

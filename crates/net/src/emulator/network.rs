@@ -87,6 +87,8 @@ pub struct EmulatedNetwork {
     unreachable: u64,
     spare: Vec<Vec<u8>>,
     tap: Option<Tap>,
+    /// Whether each direction ends on another machine; empty if there is none.
+    departures: Vec<bool>,
 }
 
 impl EmulatedNetwork {
@@ -134,7 +136,14 @@ impl EmulatedNetwork {
             unreachable: 0,
             spare: Vec::new(),
             tap: None,
+            departures: Vec::new(),
         })
+    }
+
+    /// Sets the directions, by [`Interface::index`], whose packets are delivered at their ends for transfer to another
+    /// machine, which continues with [`arrive`](Self::arrive).
+    pub fn set_departures(&mut self, departures: Vec<bool>) {
+        self.departures = departures;
     }
 
     /// Starts a capture of every packet that passes an end of a link.
@@ -197,6 +206,35 @@ impl EmulatedNetwork {
         }
     }
 
+    /// Continues with a packet that has reached the end of a direction on another machine: it is delivered or forwarded.
+    /// Data that is not an IP packet, or too short for its header, is dropped.
+    ///
+    /// # Panics
+    ///
+    /// In tests, if events before `now` have not been processed.
+    pub fn arrive(
+        &mut self,
+        now: Time,
+        direction: Interface,
+        bytes: Vec<u8>,
+        deliver: &mut impl FnMut(Arrived),
+    ) {
+        debug_assert!(self.next_timeout().is_none_or(|due| due > now), "advance() must be called first");
+        let mut packet = match RawPacket::new(bytes) {
+            Ok(packet) => packet,
+            Err(bytes) => return self.recycle(bytes),
+        };
+        let to = self.address_of(packet.destination());
+        let hash = self.route_hash(&packet);
+        let Some(start) = to.and_then(|to| self.route((direction, to), hash)) else {
+            self.unreachable += 1;
+            return self.recycle(packet.into_bytes());
+        };
+        // The direction itself is the first hop of the route.
+        packet.next = start + 1;
+        self.forward(now, direction.0, packet, deliver);
+    }
+
     /// The time of the next event.
     pub fn next_timeout(&self) -> Option<Time> {
         let links = self.queue.peek().map(|&Reverse((due, _))| due);
@@ -220,8 +258,13 @@ impl EmulatedNetwork {
                 continue;
             }
             state.due = None;
+            let departs = self.departures.get(direction as usize).is_some_and(|&departs| departs);
             while let Some(packet) = self.directions[direction as usize].link.take(due) {
-                self.forward(due, direction, packet, deliver);
+                if departs {
+                    deliver(Arrived { at: due, to: Interface(direction).opposite(), packet });
+                } else {
+                    self.forward(due, direction, packet, deliver);
+                }
             }
             self.update_direction(direction);
         }

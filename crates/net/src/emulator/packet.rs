@@ -13,6 +13,9 @@ const IPV4_LEN: usize = 20;
 /// Length of an IPv6 header, bytes.
 const IPV6_LEN: usize = 40;
 
+/// Offset of the checksum in a header of UDP.
+const UDP_CHECKSUM: u16 = 6;
+
 /// An IP packet in the emulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawPacket {
@@ -73,9 +76,23 @@ impl RawPacket {
         let Some(Unfinished { start, offset }) = self.unfinished else { return };
         let (start, at) = (usize::from(start), usize::from(start + offset));
         let sum = bytes.get(start..).map(|covered| Checksum::new().bytes(covered).finish());
+        // Zero means that a UDP datagram has no checksum (RFC 768), which IPv6 forbids.
+        let sum = sum.map(|sum| if sum == 0 && offset == UDP_CHECKSUM { 0xffff } else { sum });
         if let Some((sum, place)) = sum.zip(bytes.get_mut(at..at + 2)) {
             place.copy_from_slice(&sum.to_be_bytes());
         }
+    }
+
+    /// Appends the bytes to a buffer, with a finished checksum.
+    pub(super) fn append_finished(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&self.bytes);
+        self.finish_checksum(&mut out[start..]);
+    }
+
+    /// Its version of IP.
+    pub(super) fn version(&self) -> u8 {
+        self.bytes[0] >> 4
     }
 
     /// Changes the bytes, except the IP header at their beginning.

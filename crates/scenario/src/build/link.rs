@@ -1,6 +1,6 @@
 //! Links, their directions, queues and loss models.
 
-use super::{Element, Names, Source, spread};
+use super::{Element, Names, Source, spread, testbed};
 use crate::check::{self, Context};
 use crate::choices::{INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES, STATES, pick};
 use crate::document::{Data, Node, Table};
@@ -70,6 +70,8 @@ fn link(
     };
     let (ip, addresses) = addresses(&values);
     let name = values.find("name");
+    let tunnel =
+        values.find("tunnel").map(|entry| testbed::tunnel(entry.value.table(), &owner)).transpose()?;
     let link = Link {
         name: name.map_or_else(|| between_names.join("-"), |name| name.value.text().to_owned()),
         between: between_names,
@@ -77,6 +79,7 @@ fn link(
         addresses,
         address_of: None,
         scope: pick(SCOPES, values.text("scope")),
+        tunnel,
         forward,
         reverse,
     };

@@ -11,6 +11,7 @@ mod link;
 mod middlebox;
 mod router;
 mod streams;
+mod testbed;
 mod topology;
 mod workload;
 
@@ -64,6 +65,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     let router_elements = routers;
     let routers = router::routers(&router_elements, &links, &flows)?;
     let middleboxes = middlebox::middleboxes(&middleboxes, (&links, &flows), source)?;
+    let machines = testbed::machines(root.get("testbed"), &links, &link_elements)?;
     fit::links(ip, &links)?;
     fit::scopes(ip, &links, &flows)?;
     fit::check(&links, &flows)?;
@@ -84,6 +86,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
         flows: declared,
         middleboxes,
         events,
+        machines,
     };
     router::check_loops(&scenario, &router_elements)?;
     host::check_reach(&scenario, &flows)?;

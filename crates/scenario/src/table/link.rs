@@ -1,6 +1,6 @@
 //! Keys of links and their two directions.
 
-use super::{JOINED, loss, queue};
+use super::{JOINED, TUNNEL, loss, queue};
 use crate::choices::{INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES, STATES, choices};
 use crate::keys::{Default, Key, Section, Shape};
 use anabranch_netem::network::MAX_ADDRESSES;
@@ -49,6 +49,12 @@ pub(crate) static LINK: Section = Section {
                  simulator. Such an address is ambiguous without its link. Therefore, CMT-SCTP with one path \
                  per destination uses only those on which the association is opened; with paths that are \
                  pairs of addresses, all are used.",
+            ),
+            Key::new(
+                "tunnel",
+                Shape::Section(|| &TUNNEL),
+                Default::Nothing("both nodes on one machine"),
+                "The way of its packets between the two machines of a testbed, if its nodes are on different ones.",
             ),
         ],
         MODEL,

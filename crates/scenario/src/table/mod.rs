@@ -4,11 +4,13 @@
 mod flow;
 mod link;
 mod links;
+mod testbed;
 mod workload;
 
 pub(super) use flow::{OWN, flow, flow_defaults};
 pub(super) use link::{LINK, LINK_DEFAULTS, REORDER};
 pub(super) use links::{loss, middlebox, queue};
+pub(super) use testbed::{TESTBED, TUNNEL};
 pub(super) use workload::WORKLOAD;
 
 use super::choices::{self, ADDRESSES, DIRECTIONS, IP_VERSIONS, STATES, choices};
@@ -115,6 +117,12 @@ static TABLES: &[Key] = &[
         Shape::Tables(|| &EVENT),
         Default::Nothing("no event"),
         "Changes of links and flows during the run, one table per event.",
+    ),
+    Key::new(
+        "testbed",
+        Shape::Section(|| &TESTBED),
+        Default::Nothing("one machine"),
+        "The machines of a testbed.",
     ),
 ];
 

@@ -22,6 +22,8 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// GRE.
+    pub const GRE: u8 = 47;
     /// SCTP.
     pub const SCTP: u8 = 132;
 }

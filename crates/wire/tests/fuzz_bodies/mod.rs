@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
+use anabranch_wire::gre::Gre;
 use anabranch_wire::ip::{Addresses, protocol};
 use anabranch_wire::tcp::{Options, mptcp};
 use anabranch_wire::{Buffer, Packet, sctp};
@@ -64,6 +65,17 @@ pub fn mptcp_option(data: &[u8]) -> bool {
     let mut option = vec![mptcp::KIND, 2 + data.len() as u8];
     option.extend_from_slice(data);
     tcp_options(&option)
+}
+
+/// A packet of GRE: a header that parses is written without its checksum and read again.
+pub fn gre(data: &[u8]) -> bool {
+    let Ok((first, payload)) = Gre::parse(data) else { return false };
+    let mut bytes = Vec::new();
+    first.emit(&mut bytes);
+    assert_eq!(bytes.len(), first.wire_len() as usize, "{first:?}");
+    bytes.extend_from_slice(payload);
+    assert_eq!(Gre::parse(&bytes).expect("a written header parses"), (first, payload));
+    true
 }
 
 /// An SCTP packet behind a valid IPv4 header.

@@ -167,6 +167,7 @@ fn links(models: Vec<(LinkModel, LinkModel)>, between: impl Fn(usize) -> [&'stat
         addresses: [1; 2],
         address_of: None,
         scope: Scope::Global,
+        tunnel: None,
         forward,
         reverse,
     };
