@@ -40,7 +40,7 @@ _VERIFIED_CHOICES = 4
 
 @dataclass(frozen=True)
 class Options:
-    """The extent of a search."""
+    """The objective, the settings and the limits of a search."""
 
     aim: str = "goodput"
     """One of `aims.NAMES`."""

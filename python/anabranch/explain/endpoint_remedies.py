@@ -142,7 +142,7 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
     if facts.settings[key]:
         yield of_flow(facts, {key: False}, f"Reinjection wastes capacity: {sent_twice}", share)
     if facts.settings["penalisation"]:
-        cause = f"Penalisation halved the window of a path {halved:,} times because it held up a full buffer"
+        cause = f"Penalisation halved the window of a path {halved:,} times because its data blocked a full buffer"
         yield of_flow(facts, {"penalisation": False}, cause, min(facts.gap, 0.01 * halved))
         if facts.settings[key]:
             cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {halved:,} windows halved"
@@ -282,7 +282,7 @@ def association(facts: Facts) -> Iterator[Proposal]:
         waited = facts.waited_share("send-buffer") + facts.waited_share("receive-window")
         for value in ("none", "both"):
             if settings["buffer_splitting"] != value:
-                cause = f'Buffers are split by "{settings["buffer_splitting"]}": full shares held the flow up'
+                cause = f'Buffers are split by "{settings["buffer_splitting"]}": a full share blocked the flow'
                 yield of_flow(facts, {"buffer_splitting": value}, cause, 0.5 * facts.gap * min(1.0, waited))
         if not settings["nr_sack"]:
             cause = "Data that arrived out of order stays in the send buffer"
