@@ -66,7 +66,7 @@ class Kind:
     """Level of the subjects, such as "flow"; "" for one number."""
     unit: Unit = None
     constant: float | None = None
-    """The value of a number in the text."""
+    """The value, if it is a number in the text of the expression."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def compile_text(
 
 
 def unit_of(text: str) -> Unit:
-    """A unit as powers; no unit is a power of nothing."""
+    """The powers of a unit that is written as `text`; an empty text has no powers."""
     return {text: 1.0} if text else {}
 
 

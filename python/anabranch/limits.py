@@ -23,11 +23,11 @@ _MIN_SHOWN_SHARE = 0.01
 
 @dataclass(frozen=True)
 class Row:
-    """Times of a flow, or of one of its paths."""
+    """Times for which each cause limited a flow or one of its paths."""
 
     flow: str
     path: str
-    """Empty for the flow itself."""
+    """Name of the path; empty for the flow itself."""
     times: Mapping[str, float | None]
     """Seconds by cause; `None` if unknown."""
 

@@ -7,14 +7,14 @@ from typing import Any, NotRequired, TypedDict
 
 
 class MeanMax(TypedDict):
-    """A part of a result."""
+    """Mean and maximum of a quantity."""
 
     mean: float
     max: int
 
 
 class Quantiles(TypedDict):
-    """A part of a result."""
+    """Mean, median, 95 % and 99 % quantile of a quantity."""
 
     mean: float
     p50: float
@@ -23,7 +23,7 @@ class Quantiles(TypedDict):
 
 
 class LatenessResult(TypedDict):
-    """A part of a result."""
+    """Delay of an emulated network behind the clock when it delivered packets."""
 
     packets: int
     mean_s: float
@@ -36,7 +36,7 @@ class LatenessResult(TypedDict):
 
 
 class HostFacts(TypedDict):
-    """A part of a result."""
+    """The machine of a run, and its load during the run."""
 
     kernel: str
     cpu: str
@@ -49,14 +49,14 @@ class HostFacts(TypedDict):
 
 
 class HostResult(TypedDict):
-    """A part of a result."""
+    """A host of the scenario whose protocols are a kernel's."""
 
     name: str
     counters: dict[str, int]
 
 
 class MiddleboxResult(TypedDict):
-    """A part of a result."""
+    """Counts of a middlebox."""
 
     node: str
     kind: str
@@ -86,7 +86,7 @@ LinkResult = TypedDict(
 
 
 class RouterRecord(TypedDict):
-    """A part of a result."""
+    """The record of a router with network control about the way of a path."""
 
     router: str
     rate_bps: float
@@ -98,7 +98,7 @@ class RouterRecord(TypedDict):
 
 
 class WantedPathResult(TypedDict):
-    """A part of a result."""
+    """A path that the hosts of a flow want to use."""
 
     name: str
     local: str
@@ -107,7 +107,7 @@ class WantedPathResult(TypedDict):
 
 
 class PathResult(TypedDict):
-    """A part of a result."""
+    """One path of a flow, from the sender's point of view."""
 
     name: str
     local: str
@@ -152,7 +152,7 @@ class PathResult(TypedDict):
 
 
 class StreamResult(TypedDict):
-    """A part of a result."""
+    """One SCTP stream of a flow."""
 
     stream: int
     delivered_bytes: int
@@ -206,7 +206,7 @@ FlowResult = TypedDict(
 
 
 class RunResult(TypedDict):
-    """A part of a result."""
+    """The result of a run."""
 
     format: int
     version: str

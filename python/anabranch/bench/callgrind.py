@@ -84,7 +84,7 @@ class _Reader:
                 self._calls = int(value.split(maxsplit=1)[0])
 
     def _name(self, kind: str, value: str) -> str:
-        """A name, which only its first occurrence spells out."""
+        """The name in a line; callgrind writes a name once and then only its number."""
         found = _COMPRESSED_NAME.match(value)
         if found is None:
             return value

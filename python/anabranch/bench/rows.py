@@ -64,10 +64,10 @@ class _SilentObserver:
     """An observer that shows nothing."""
 
     def begin(self, progress: Progress) -> None:
-        """Nothing to show."""
+        """Do nothing."""
 
     def advance(self, progress: Progress) -> None:
-        """Nothing to show."""
+        """Do nothing."""
 
 
 def measure(name: str, count: int, folder: Path) -> Rows:

@@ -150,7 +150,7 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
 
 
 def backup(facts: Facts) -> Iterator[Proposal]:
-    """No backup paths."""
+    """All paths for data, none of them as a backup."""
     names = list(facts.settings.get("backup", []))
     if not names:
         return
@@ -263,7 +263,7 @@ def handshake(facts: Facts) -> Iterator[Proposal]:
 
 
 def nagle(facts: Facts) -> Iterator[Proposal]:
-    """No Nagle's algorithm, for applications that send messages."""
+    """Nagle's algorithm switched off, for applications that send messages."""
     is_on = facts.settings.get("nagle", facts.protocol in ("sctp", "cmt-sctp"))
     if is_on and facts.settings["workload"]["kind"] in ("messages", "rate", "request-response"):
         cause = "Nagle's algorithm holds small packets back while others are in flight"

@@ -55,7 +55,7 @@ _MAX_KERNEL_DIFFERENCE = 0.2
 
 @dataclass(frozen=True)
 class Options:
-    """The extent of an explanation."""
+    """The flow, the aim and the limits of an explanation."""
 
     flow: str | None = None
     """Flow to explain; by default the first that uses several paths, or else the first."""

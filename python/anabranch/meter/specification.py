@@ -70,7 +70,7 @@ class Specification:
 
 
 class _SpecificationError(AnabranchError, ValueError):
-    """A sentence about an option."""
+    """A mistake in a specification of a flow."""
 
 
 def parse(text: str) -> Specification:

@@ -18,13 +18,13 @@ IP_MTU, IPV6_MTU = 14, 24
 PMTUDISC_DO = 2
 _IPPROTO_IPV6 = socket.IPPROTO_IPV6
 _EXTENDED_ERROR = struct.Struct("=IBBBBII")
-"""`struct sock_extended_err`."""
+"""Layout of the kernel's `struct sock_extended_err`."""
 _ICMP_ORIGINS = {2, 3}
 """Values of `ee_origin`: ICMP and ICMPv6."""
 _TIME_EXCEEDED = {socket.AF_INET: 11, socket.AF_INET6: 3}
-"""Type of "time exceeded"."""
+"""ICMP type of "time exceeded"."""
 _PORT_UNREACHABLE = {socket.AF_INET: (3, 3), socket.AF_INET6: (1, 4)}
-"""Type and code of "port unreachable"."""
+"""ICMP type and code of "port unreachable"."""
 
 
 @dataclass(frozen=True)

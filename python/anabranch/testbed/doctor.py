@@ -17,7 +17,7 @@ from anabranch.testbed.kernel import Kernel, sysctl
 
 @dataclass(frozen=True)
 class Finding:
-    """One requirement or optional feature."""
+    """A requirement of the world kernel or an optional feature, and whether this machine has it."""
 
     what: str
     there: bool

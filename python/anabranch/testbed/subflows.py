@@ -51,7 +51,7 @@ def by_token() -> dict[int, set[Address]]:
 
 
 def _plain(text: str) -> Address:
-    """An address; that of IPv4 for a socket of IPv6 that carries IPv4."""
+    """The address of a socket; an IPv4-mapped IPv6 address becomes the IPv4 address."""
     address = ipaddress.ip_address(text)
     return getattr(address, "ipv4_mapped", None) or address
 
