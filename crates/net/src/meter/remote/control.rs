@@ -65,7 +65,7 @@ pub enum Message {
     },
     /// The client has to wait for the tests of others.
     Waiting {
-        /// Number of tests before its own.
+        /// Number of tests that run before the client's.
         ahead: usize,
     },
     /// The server listens.

@@ -31,7 +31,7 @@ const MAX_CONNECTIONS: usize = 64;
 const WAIT_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of events that wait for [`Server::poll`]; further ones are dropped.
-const MAX_NEWS: usize = 1024;
+const MAX_WAITING_EVENTS: usize = 1024;
 
 /// Time limit for the connections of all flows of a test.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -67,7 +67,7 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (tell, news) = sync_channel(MAX_NEWS);
+        let (tell, news) = sync_channel(MAX_WAITING_EVENTS);
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || listen(&listener, &tell, &told));
         Ok(Self { address, news, stop, thread: Some(thread) })
