@@ -189,7 +189,7 @@ fn peer_without_mptcp_causes_fallback_to_tcp() {
 }
 
 #[test]
-fn failed_path_loses_no_data_and_is_used_again() {
+fn goodput_follows_failure_and_return_of_a_path() {
     for informed in [true, false] {
         let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
         pair.keep_log = false;
