@@ -28,6 +28,20 @@ class Document(RunResult):
     scenario: NotRequired[dict[str, Any]]
     """The scenario with every default and every setting."""
 '''
+_CONTENTS = {
+    "MeanMax": "Mean and maximum of a quantity.",
+    "Quantiles": "Mean, median, 95 % and 99 % quantile of a quantity.",
+    "LatenessResult": "Delay of an emulated network behind the clock when it delivered packets.",
+    "HostFacts": "The machine of a run, and its load during the run.",
+    "HostResult": "A host of the scenario whose protocols are a kernel's.",
+    "MiddleboxResult": "Counts of a middlebox.",
+    "RouterRecord": "The record of a router with network control about the way of a path.",
+    "WantedPathResult": "A path that the hosts of a flow want to use.",
+    "PathResult": "One path of a flow, from the sender's point of view.",
+    "StreamResult": "One SCTP stream of a flow.",
+    "RunResult": "The result of a run.",
+}
+"""Docstrings of the classes."""
 _NAMES = {"String": "str", "bool": "bool", "f64": "float", "u16": "int", "u32": "int", "u64": "int"}
 _OUTER = {"Option": "{} | None", "Vec": "list[{}]", "BTreeMap": "dict[str, {}]"}
 
@@ -45,7 +59,8 @@ def _class(name: str, keys: list[tuple[str, str, bool]]) -> str:
         rows = "".join(f'        "{key}": {kind},\n' for key, kind in known)
         return f'{name} = TypedDict(\n    "{name}",\n    {{\n{rows}    }},\n)\n'
     rows = "".join(f"    {key}: {kind}\n" for key, kind in known)
-    return f'class {name}(TypedDict):\n    """A part of a result."""\n\n{rows}'
+    content = _CONTENTS.get(name, f"The keys of `{name}` in the native module.")
+    return f'class {name}(TypedDict):\n    """{content}"""\n\n{rows}'
 
 
 def _type(rust: str, may_be_absent: bool) -> str:

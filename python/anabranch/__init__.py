@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_HOMES = {
+_MODULE_OF_NAME = {
     "AnabranchError": "errors", "Comparison": "comparison.compare", "Fairness": "fairness.shares",
     "InputError": "errors", "Parameter": "sweep", "Point": "sweep", "Result": "results", "RunFailed": "errors",
     "Scenario": "scenario", "Simulation": "simulation", "check_congestion": "algorithms.registration",
@@ -73,8 +73,8 @@ def __getattr__(name: str) -> object:
         value: object = importlib.import_module("anabranch._core.simulator").version()
     elif name == "study":
         value = importlib.import_module("anabranch.study")
-    elif name in _HOMES:
-        value = getattr(importlib.import_module(f"anabranch.{_HOMES[name]}"), name)
+    elif name in _MODULE_OF_NAME:
+        value = getattr(importlib.import_module(f"anabranch.{_MODULE_OF_NAME[name]}"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

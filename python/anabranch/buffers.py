@@ -102,9 +102,9 @@ class Sizes:
     sizes_bytes: Mapping[str, Mapping[str, float]]
     """Size by way to count the paths and by formula."""
     send_buffer: str
-    """The scenario's value."""
+    """The size in the scenario."""
     receive_buffer: str
-    """The scenario's value."""
+    """The size in the scenario."""
 
     def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""

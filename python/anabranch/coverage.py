@@ -15,7 +15,7 @@ from typing import Literal
 
 Kind = Literal["t", "bootstrap of a mean", "bootstrap of a median", "jackknife"]
 
-_SMALLEST: dict[Kind, tuple[tuple[int, float], ...]] = {
+_SMALLEST_COVERAGE: dict[Kind, tuple[tuple[int, float], ...]] = {
     "t": (
         (2, 0.79), (3, 0.75), (4, 0.82), (8, 0.83), (11, 0.84), (14, 0.85), (17, 0.86), (22, 0.87), (28, 0.88),
         (37, 0.89), (52, 0.90), (77, 0.91), (120, 0.92), (200, 0.93), (500, 0.94),
@@ -29,7 +29,7 @@ _SMALLEST: dict[Kind, tuple[tuple[int, float], ...]] = {
 
 def smallest_coverage(kind: Kind, count: int) -> float:
     """The smallest coverage over the four laws of a 95 % interval from this number of values."""
-    return next(share for least, share in reversed(_SMALLEST[kind]) if least <= count)
+    return next(share for least, share in reversed(_SMALLEST_COVERAGE[kind]) if least <= count)
 
 
 def named(coverage: float) -> str:

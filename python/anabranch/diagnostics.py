@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anabranch._core.document import Document, FlowResult, WantedPathResult
 
-_FALLBACK = "two SYNs were lost, or a middlebox removes the options of Multipath TCP"
+_FALLBACK_CAUSES = "two SYNs were lost, or a middlebox removes the options of Multipath TCP"
 _MIN_VISIBLE_BPS = 500.0
 """Tables in Mbit/s show 0.000 for goodputs below this rate."""
 _DROP_VERBS = {"loss": "lost", "down": "was down for", "mtu": "is too small (MTU) for", "queue": "had no room for"}
@@ -28,7 +28,7 @@ OBSTACLES = {
     "stripped": "an option of Multipath TCP did not arrive, or the connection fell back to TCP",
 }
 """Parts of sentences by the reason for which a wanted path never opened; "pending" is none."""
-_ENDED = {
+_END_PHRASES = {
     "timed-out": "timed out",
     "reset": "was reset",
     "aborted": "was aborted",
@@ -103,14 +103,14 @@ def _sentence(flow: FlowResult, document: Document) -> str:
     ends = [flow["from"], flow.get("through", flow["to"])]
     without = [host["name"] for host in document.get("scenario", {}).get("host", []) if host.get("mptcp") is False]
     found = [f'host "{end}" does not support Multipath TCP (mptcp = false)' for end in ends if end in without]
-    return f'"{flow["name"]}" fell back to plain TCP and had one path: {" and ".join(found) or _FALLBACK}.'
+    return f'"{flow["name"]}" fell back to plain TCP and had one path: {" and ".join(found) or _FALLBACK_CAUSES}.'
 
 
 def _symptom(flow: FlowResult, document: Document) -> str:
     """The verb of a sentence about a flow with hardly any goodput; empty for other flows."""
     if flow["goodput_bps"] >= _MIN_VISIBLE_BPS:
         return ""
-    never_open = flow["state"] == "opening" or (flow["state"] in _ENDED and not flow["written_bytes"])
+    never_open = flow["state"] == "opening" or (flow["state"] in _END_PHRASES and not flow["written_bytes"])
     if never_open and flow["protocol"] != "udp":
         return "never connected"
     if not flow["delivered_bytes"]:
@@ -130,7 +130,7 @@ def _cause(flow: FlowResult, document: Document) -> str:
         return "; ".join(causes)
     packets = sum(path["packets"] for path in flow["paths"])
     timeouts = sum(path["timeouts"] or 0 for path in flow["paths"])
-    ended = f", then it {_ENDED[flow['state']]}" if flow["state"] in _ENDED else ""
+    ended = f", then it {_END_PHRASES[flow['state']]}" if flow["state"] in _END_PHRASES else ""
     return f"it sent {packets:,} packets and had {timeouts:,} timeouts{ended}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 from difflib import get_close_matches
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Error numbers of a full or failing disk."""
 
 
@@ -50,7 +50,7 @@ class RunFailed(AnabranchError, RuntimeError):  # noqa: N818  the name states th
 
 def is_full(error: OSError) -> bool:
     """Whether an error is due to a full or failing disk, not to the input."""
-    return error.errno in _FULL
+    return error.errno in _DISK_ERRORS
 
 
 def not_written(message: str, error: OSError, file: str) -> InputError | RunFailed:

@@ -132,7 +132,12 @@ def run_all(
 
 
 def _place(name: str, place: str | Path | None, kind: str) -> str | None:
-    """A file or folder as text."""
+    """The path of a file or folder as text; None stays None.
+
+    Raises:
+        InputError: If `place` is no path.
+
+    """
     if place is not None and not isinstance(place, str | Path):
         raise InputError(f"{name} must be the name of a {kind}, not {place!r}")
     return None if place is None else str(place)

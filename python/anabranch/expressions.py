@@ -66,7 +66,7 @@ class Kind:
     """Level of the subjects, such as "flow"; "" for one number."""
     unit: Unit = None
     constant: float | None = None
-    """The value of a number in the text."""
+    """The value, if it is a number in the text of the expression."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def compile_text(
 
 
 def unit_of(text: str) -> Unit:
-    """A unit as powers; no unit is a power of nothing."""
+    """The powers of a unit that is written as `text`; an empty text has no powers."""
     return {text: 1.0} if text else {}
 
 
@@ -313,7 +313,7 @@ class _Compiler:
     def _call(self, name: str, count: int) -> None:
         function = FUNCTIONS[name]
         kinds = [self._kinds.pop() for _ in range(count)][::-1]
-        if name in _OF_EACH:
+        if name in _ELEMENTWISE_FUNCTIONS:
             if count != 1:
                 raise ExpressionError(f'"{name}" takes one value, not {count}')
             (kind,) = kinds
@@ -435,7 +435,7 @@ _COMPARE: dict[type, Callable[[float, float], bool]] = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }  # fmt: skip
-_OF_EACH = ("abs", "sqrt", "log")
+_ELEMENTWISE_FUNCTIONS = ("abs", "sqrt", "log")
 FUNCTIONS: dict[str, Callable[..., float]] = {
     "min": min, "max": max, "sum": math.fsum, "mean": statistics.fmean, "median": statistics.median,
     "std": statistics.stdev, "abs": abs, "sqrt": math.sqrt, "log": math.log,

@@ -30,7 +30,7 @@ class Samples:
     first: Sequence[float]
     second: Sequence[float] = ()
     is_paired: bool = False
-    """Whether the n-th values of both sides belong together."""
+    """Whether the n-th values of `first` and `second` are a pair, for example of runs with the same seed."""
     is_ratio: bool = False
 
     @property

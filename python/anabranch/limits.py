@@ -17,17 +17,17 @@ CAUSES = {
 }  # fmt: skip
 """The causes in the order of Rust's `Limit`, each with its title in tables."""
 
-_SHOWN_SHARE = 0.01
+_MIN_SHOWN_SHARE = 0.01
 """A table has a column for a cause that limits a flow or a path for at least this share of its time."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Times of a flow, or of one of its paths."""
+    """Times for which each cause limited a flow or one of its paths."""
 
     flow: str
     path: str
-    """Empty for the flow itself."""
+    """Name of the path; empty for the flow itself."""
     times: Mapping[str, float | None]
     """Seconds by cause; `None` if unknown."""
 
@@ -47,4 +47,4 @@ def shown(document: Document) -> list[str]:
 
 def _is_large(times: Mapping[str, float | None], cause: str) -> bool:
     life = sum(time or 0.0 for time in times.values())
-    return (times.get(cause) or 0.0) > _SHOWN_SHARE * life
+    return (times.get(cause) or 0.0) > _MIN_SHOWN_SHARE * life

@@ -95,7 +95,7 @@ class UsedPaths(Metric):
     """
 
     def value(self, part: Mapping[str, Any]) -> float:
-        """Number of such paths."""
+        """Number of paths that carried new data."""
         return float(
             sum(path[self.field] > path["retransmissions"] + (path["reinjections"] or 0) for path in part["paths"])
         )

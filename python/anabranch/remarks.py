@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from anabranch._core.document import Document, FlowResult
 
-_MANY_COPIES = 0.05
+_MAX_USUAL_COPIES_SHARE = 0.05
 """Share of a path's data packets above which reinjections are reported."""
-_MIN_EXCESS = 0.005
+_MIN_EXCESS_SHARE = 0.005
 """Share by which a goodput may exceed the arrived data without a report; the three digits of a table hide less."""
 
 
@@ -35,14 +35,14 @@ def released_bps(flow: FlowResult) -> float:
         return 0.0
     arrived = sum(path["goodput_bps"] for path in flow["paths"])
     excess = float(flow["goodput_bps"] - arrived)
-    return excess if excess > _MIN_EXCESS * arrived else 0.0
+    return excess if excess > _MIN_EXCESS_SHARE * arrived else 0.0
 
 
 def _reinjections(document: Document) -> Iterator[str]:
     for flow in document["flows"]:
         for path in flow["paths"]:
             copies, packets = path["reinjections"] or 0, path["data_packets"]
-            if copies > _MANY_COPIES * packets:
+            if copies > _MAX_USUAL_COPIES_SHARE * packets:
                 yield (
                     f'{copies:,} of {packets:,} data packets on path "{path["name"]}" of "{flow["name"]}" '
                     f"({100 * copies / packets:.0f} %) were reinjections: copies of data that another path had carried."

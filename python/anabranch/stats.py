@@ -133,7 +133,7 @@ class Bounds:
     unknown."""
 
 
-_OF_A_MEDIAN = math.sqrt(math.pi / 2.0)
+_MEDIAN_ERROR_RATIO = math.sqrt(math.pi / 2.0)
 """Ratio of the standard errors of median and mean, for many normal values."""
 
 
@@ -252,7 +252,7 @@ def relative_error(centre: Centre) -> float:
         centre: The statistic.
 
     """
-    return _OF_A_MEDIAN if centre == "median" else 1.0
+    return _MEDIAN_ERROR_RATIO if centre == "median" else 1.0
 
 
 def _error(samples: Sequence[float], centre: Centre) -> float:
@@ -323,7 +323,7 @@ def _level(count: int, rank: int) -> float:
     return 1.0 - 2.0 * float(stats.binom.cdf(rank - 1, count, 0.5))
 
 
-_NAMES: dict[Interval, str] = {
+_INTERVAL_NAMES: dict[Interval, str] = {
     "t": "Student's t",
     "bootstrap": f"bootstrap, BCa, {RESAMPLES:,} resamples",
     "order-statistics": "order statistics",
@@ -345,7 +345,7 @@ def describe(estimates: Iterable[Estimate], centre: Centre, requested: Interval 
     if not found:
         reason = "equal repetitions have" if any(e.all_equal for e in known) else "without a second repetition there is"
         return f"{name}; {reason} no interval."
-    kinds = sorted({e.interval for e in found}, key=list(_NAMES).index)
+    kinds = sorted({e.interval for e in found}, key=list(_INTERVAL_NAMES).index)
     parts = "; ".join(_described([e for e in found if e.interval == kind], kind) for kind in kinds)
     text = f"{name} with its confidence interval: {parts}."
     if requested == "bootstrap" and kinds != ["bootstrap"]:
@@ -360,8 +360,8 @@ def _described(found: Sequence[Estimate], kind: Interval) -> str:
     listed = ", ".join(f"{100 * worth[n]:.3g} % with {n} runs" for n in sorted(worth))
     if kind == "order-statistics":
         fewer = ", 95 % takes six runs" if any(c < CONFIDENCE for c in worth.values()) else ""
-        return f"{_NAMES[kind]}, which enclose it with {listed}{fewer}"
+        return f"{_INTERVAL_NAMES[kind]}, which enclose it with {listed}{fewer}"
     return (
-        f"{_NAMES[kind]}, which encloses it with 95 % if values are normal, and also for skewed, bimodal or tied ones "
-        f"with at least {listed}"
+        f"{_INTERVAL_NAMES[kind]}, which encloses it with 95 % if values are normal, and also for skewed, bimodal or "
+        f"tied ones with at least {listed}"
     )

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_before_the_first_one_fill() {
+    fn numbers_below_the_lowest_lower_the_start() {
         let mut seen = Seen::new(100);
         add(&mut seen, 100, 110);
         assert_eq!(add(&mut seen, 80, 90), (0, 10, 0));

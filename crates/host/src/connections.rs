@@ -38,7 +38,7 @@ pub(super) struct Registration {
     pub(super) last_port: u16,
     pub(super) token: Option<u32>,
     pub(super) association: AssociationNames,
-    /// Time of its entry in the heap of timers.
+    /// Time of the connection's entry in the heap of timers.
     pub(super) timer: Time,
     /// True if the connection is in the queue of connections to drive.
     pub(super) ready: bool,

@@ -76,7 +76,7 @@ mod tests {
     use crate::{Middlebox, fixture};
 
     #[test]
-    fn joins_are_dropped_if_set_and_data_is_not() {
+    fn joins_are_dropped_only_with_the_setting() {
         let both = |join| crate::Settings::DropSyn(Settings { capable: true, join });
         let outcome = pass_all(both(true), [join(), data(0, 100)]);
         assert_eq!((outcome.dropped.len(), outcome.sent.len()), (1, 1));

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changes_are_kept_and_states_as_they_are() {
+    fn counters_are_differences_and_states_are_values() {
         let map = |list: &[(&str, u64)]| list.iter().map(|&(name, n)| (name.to_owned(), n)).collect();
         let before = map(&[("TcpCurrEstab", 3), ("TcpRetransSegs", 5), ("TcpInSegs", 9)]);
         let read_counters = map(&[("TcpCurrEstab", 1), ("TcpRetransSegs", 5), ("TcpInSegs", 20)]);

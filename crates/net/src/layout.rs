@@ -62,7 +62,7 @@ pub struct HostInterface {
     pub index: u32,
     /// Name of the interface on the host: the link's name if that is a valid name of an interface.
     pub device: String,
-    /// The link of which it is an end.
+    /// The link of which this interface is an end.
     pub link: String,
     /// The address among those of the interface.
     #[serde(skip)]
@@ -113,7 +113,7 @@ pub struct RouterRoute {
 pub struct Route {
     /// The address.
     pub to: String,
-    /// The host that has it, or that is behind the translator that has it.
+    /// The host with this address, or the host behind the translator with this address.
     pub host: String,
     /// The largest packet that fits every link in both directions, bytes.
     pub mtu: u32,
@@ -137,9 +137,9 @@ pub struct Pair {
 pub struct Proxy {
     /// The flow.
     pub flow: String,
-    /// The host that it runs on.
+    /// The host that the proxy runs on.
     pub host: String,
-    /// The address and port of its listener.
+    /// The address and port of the proxy's listener.
     pub listen: String,
     /// The address and port to which it connects.
     pub to: String,

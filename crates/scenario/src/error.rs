@@ -40,9 +40,9 @@ impl InputError {
 /// The place of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// On a line of the file, counted from 1, behind this number of bytes.
+    /// Line of the file, counted from 1, and number of bytes before the error in the line.
     Line(usize, usize),
-    /// In the override with this index.
+    /// Index of the override.
     Set(usize),
     /// A default, or an error that concerns the file as a whole.
     Nowhere,

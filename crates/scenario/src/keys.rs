@@ -20,7 +20,7 @@ pub(super) struct Key {
     pub name: &'static str,
     pub shape: Shape,
     pub default: Default,
-    /// The protocols whose flows have it; all for keys that do not belong to flows.
+    /// The protocols whose flows have the key; all for keys that do not belong to flows.
     pub protocols: Protocols,
     /// True for a setting of a protocol. The protocol has its default, so checked tables contain only given values of it.
     pub is_setting: bool,
@@ -93,7 +93,7 @@ pub(super) enum Shape {
 /// Tables distinguished by a tag.
 #[derive(Debug)]
 pub(super) struct Kinds {
-    /// The key that distinguishes them.
+    /// The key that distinguishes the variants.
     pub tag: &'static str,
     /// The word in messages and headings, for example "queue".
     pub what: &'static str,

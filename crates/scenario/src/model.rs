@@ -343,13 +343,13 @@ impl Host {
 pub struct Router {
     /// The node.
     pub name: String,
-    /// True if it chooses among equally short paths; `None` for the scenario's setting.
+    /// True if the router chooses among equally short paths; `None` for the scenario's setting.
     pub ecmp: Option<bool>,
     /// Index of its link to all hosts without a route to which it has no link itself; `None` for shortest paths.
     pub default_route: Option<usize>,
     /// Routes to the addresses of hosts. They override shortest paths.
     pub routes: Vec<Route>,
-    /// True if it answers requests of network control.
+    /// True if the router answers requests of network control.
     pub network_control: bool,
 }
 
@@ -389,7 +389,7 @@ pub struct LinkEvent {
     pub directions: Directions,
     /// Both ends of the link get new addresses, before the other changes.
     pub renumbers: bool,
-    /// The changes.
+    /// New values of the link's settings.
     pub changes: Vec<Change>,
 }
 
@@ -473,7 +473,7 @@ pub struct Flow {
     pub from: String,
     /// Receiving host.
     pub to: String,
-    /// The proxy at which its connection ends, and from which a TCP connection carries the data to
+    /// The proxy at which the flow's connection ends, and from which a TCP connection carries the data to
     /// [`to`](Self::to).
     pub through: Option<String>,
     /// Protocol with its own settings.

@@ -60,8 +60,8 @@ impl Open {
                     self.handle_data(core, at.map(|at| (at, origin)), &piece, chunk.payload)
                 }
                 forward @ (Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_)) if self.extensions.forward_tsn => {
-                    // Data that cannot be processed yet is treated as lost. A SACK without it would make the peer
-                    // retransmit it in each round trip.
+                    // While a reset of all TSNs is pending, `handle_forward` ignores the FORWARD TSN. A SACK would then make
+                    // the peer send the FORWARD TSN again in each round trip (RFC 3758 §3.5).
                     data |= !self.reconfig.awaits_numbers();
                     self.handle_forward(core, forward)
                 }

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_list_keeps_its_tail() {
+    fn known_runs_beyond_the_last_gap_block_are_kept() {
         let mut gaps = vec![(10, 12), (14, 20)];
         retain_tail(&mut gaps, &[(11, 13), (18, 25), (30, 31)], 20);
         assert_eq!(gaps, [(10, 12), (14, 25), (30, 31)]);

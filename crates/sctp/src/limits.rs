@@ -133,9 +133,9 @@ pub(super) struct Forwarding {
     pub told: u64,
     pub covered: u64,
     pub told_at: Time,
-    /// The lowest TSN that was unacknowledged at that time, or since.
+    /// The lowest unacknowledged TSN; when it advances, the retransmission timer restarts.
     pub base: u64,
-    /// True if a SACK has arrived since.
+    /// True if a SACK has arrived since the last check whether a FORWARD TSN is needed.
     pub heard: bool,
     /// True if the FORWARD TSN must be retransmitted.
     pub again: bool,

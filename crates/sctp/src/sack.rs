@@ -30,7 +30,7 @@ pub(super) struct SackView<'a> {
     pub cumulative: Serial,
     /// `None` in a SHUTDOWN, which contains neither the window nor gap blocks.
     pub a_rwnd: Option<u32>,
-    /// Number of packets that it acknowledges; 0 if not specified.
+    /// Number of packets that the SACK acknowledges; 0 if not specified.
     pub packets: u32,
     pub renegable: &'a [GapBlock],
     pub kept: &'a [GapBlock],

@@ -18,7 +18,7 @@ pub(super) enum Silence {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TailProbe {
     pub tsn: u64,
-    /// Number of its previous transmission.
+    /// Number of the chunk's previous transmission.
     pub original: u64,
     pub sent_at: Time,
     /// True if the receiver reported the chunk as a duplicate.

@@ -38,7 +38,7 @@ const fn accepted(name: &'static str, factor: u64) -> Unit {
     Unit { name, factor, written: false }
 }
 
-/// Nanoseconds.
+/// Times in nanoseconds.
 pub static TIME: Family = Family {
     what: "a time",
     example: "20 ms",
@@ -55,7 +55,7 @@ pub static TIME: Family = Family {
     whole: false,
 };
 
-/// Bits per second.
+/// Rates in bits per second.
 pub static RATE: Family = Family {
     what: "a rate",
     example: "10 Mbit/s",
@@ -70,7 +70,7 @@ pub static RATE: Family = Family {
     whole: false,
 };
 
-/// Bytes.
+/// Numbers of bytes, with decimal and binary prefixes.
 pub static SIZE: Family = Family {
     what: "a size",
     example: "500 kB",
@@ -88,7 +88,7 @@ pub static SIZE: Family = Family {
     whole: false,
 };
 
-/// Packets.
+/// Numbers of packets.
 pub static PACKETS: Family = Family {
     what: "a number of packets",
     example: "100 packets",

@@ -21,7 +21,7 @@ struct Subflow {
     packets: u64,
     /// Payload, retransmissions included.
     bytes: u64,
-    /// True if its SYN had the option `MP_CAPABLE` or `MP_JOIN`.
+    /// True if the SYN of the connection had the option `MP_CAPABLE` or `MP_JOIN`.
     is_multipath: bool,
 }
 

@@ -134,7 +134,7 @@ pub fn disjoint(seconds: u64, paths: usize, protocol: Protocol, congestion: &str
 /// The congestion control with this name, with default options.
 ///
 /// # Panics
-/// If there is none.
+/// If no congestion control has this name.
 pub fn congestion(name: &str) -> congestion::Choice {
     congestion::Choice::find(name).expect("a control of the table")
 }
@@ -142,7 +142,7 @@ pub fn congestion(name: &str) -> congestion::Choice {
 /// The scheduler called `name`.
 ///
 /// # Panics
-/// If there is none.
+/// If no scheduler has this name.
 pub fn scheduler(name: &str) -> &'static scheduler::Entry {
     scheduler::find(name).expect("a scheduler of the table")
 }

@@ -7,14 +7,14 @@ from typing import Any, NotRequired, TypedDict
 
 
 class MeanMax(TypedDict):
-    """A part of a result."""
+    """Mean and maximum of a quantity."""
 
     mean: float
     max: int
 
 
 class Quantiles(TypedDict):
-    """A part of a result."""
+    """Mean, median, 95 % and 99 % quantile of a quantity."""
 
     mean: float
     p50: float
@@ -23,7 +23,7 @@ class Quantiles(TypedDict):
 
 
 class LatenessResult(TypedDict):
-    """A part of a result."""
+    """Delay of an emulated network behind the clock when it delivered packets."""
 
     packets: int
     mean_s: float
@@ -36,7 +36,7 @@ class LatenessResult(TypedDict):
 
 
 class HostFacts(TypedDict):
-    """A part of a result."""
+    """The machine of a run, and its load during the run."""
 
     kernel: str
     cpu: str
@@ -49,7 +49,7 @@ class HostFacts(TypedDict):
 
 
 class HostResult(TypedDict):
-    """A part of a result."""
+    """A host of the scenario whose protocols are a kernel's."""
 
     name: str
     counters: dict[str, int]
@@ -58,7 +58,7 @@ class HostResult(TypedDict):
 
 
 class MiddleboxResult(TypedDict):
-    """A part of a result."""
+    """Counts of a middlebox."""
 
     node: str
     kind: str
@@ -88,7 +88,7 @@ LinkResult = TypedDict(
 
 
 class RouterRecord(TypedDict):
-    """A part of a result."""
+    """The record of a router with network control about the way of a path."""
 
     router: str
     rate_bps: float
@@ -100,7 +100,7 @@ class RouterRecord(TypedDict):
 
 
 class WantedPathResult(TypedDict):
-    """A part of a result."""
+    """A path that the hosts of a flow want to use."""
 
     name: str
     local: str
@@ -109,7 +109,7 @@ class WantedPathResult(TypedDict):
 
 
 class PathResult(TypedDict):
-    """A part of a result."""
+    """One path of a flow, from the sender's point of view."""
 
     name: str
     local: str
@@ -154,7 +154,7 @@ class PathResult(TypedDict):
 
 
 class StreamResult(TypedDict):
-    """A part of a result."""
+    """One SCTP stream of a flow."""
 
     stream: int
     delivered_bytes: int
@@ -208,7 +208,7 @@ FlowResult = TypedDict(
 
 
 class RunResult(TypedDict):
-    """A part of a result."""
+    """The result of a run."""
 
     format: int
     version: str

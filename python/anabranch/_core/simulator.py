@@ -149,7 +149,7 @@ class InputErrors:
     """Context that converts mistakes from the native module; a class, since a generator would cost microseconds."""
 
     def __enter__(self) -> None:
-        """Do nothing."""
+        """Enter the context without an action."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         """Convert the exception, if it is a mistake of the caller.

@@ -36,7 +36,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Choice:
-    """Values that differ from today's; hashable, so that equal choices run once."""
+    """Settings that differ from today's; hashable, so that equal choices run once."""
 
     changes: tuple[tuple[str, Any], ...] = ()
     """Pairs of key and value, sorted by key."""
@@ -52,7 +52,7 @@ class Choice:
         return Choice(tuple(pair for pair in self.changes if pair[0] != key))
 
     def settings(self, flow: str) -> tuple[str, ...]:
-        """Its changes as for `--set`."""
+        """The changed settings in the form of `--set`."""
         keys = ((key, list(value) if isinstance(value, tuple) else value) for key, value in self.changes)
         return tuple(setting(f"flow.{flow}.{key}", value) for key, value in keys)
 

@@ -40,10 +40,10 @@ _VERIFIED_CHOICES = 4
 
 @dataclass(frozen=True)
 class Options:
-    """The extent of a search."""
+    """The objective, the settings and the limits of a search."""
 
     aim: str = "goodput"
-    """One of `aims.NAMES`."""
+    """Quantity to improve, one of `aims.NAMES`."""
     may: str = "linux"
     """"linux" for settings that Linux has, "all" for those of our stack."""
     reps: int = REPS
@@ -95,7 +95,7 @@ class Advice:
 
     @property
     def leaves_it(self) -> bool:
-        """Whether today's settings are the answer."""
+        """Whether the best choice keeps today's settings."""
         return not self.best.choice.changes
 
     def document(self) -> dict[str, object]:

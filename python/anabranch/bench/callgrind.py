@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _ALLOCATORS = frozenset({"malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc"})
-_NAMED = re.compile(r"\((\d+)\)(?: (.*))?$")
+_COMPRESSED_NAME = re.compile(r"\((\d+)\)(?: (.*))?$")
 
 
 @dataclass
@@ -84,8 +84,8 @@ class _Reader:
                 self._calls = int(value.split(maxsplit=1)[0])
 
     def _name(self, kind: str, value: str) -> str:
-        """A name, which only its first occurrence spells out."""
-        found = _NAMED.match(value)
+        """The name in a line; callgrind writes a name once and then only its number."""
+        found = _COMPRESSED_NAME.match(value)
         if found is None:
             return value
         number, name = found.groups()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PLACES: dict[str, tuple[str, ...]] = {"sender": ("S",), "middle": ("Ma", "Mb"), "receiver": ("D",)}
 """Nodes with the interfaces, by the place of the capture."""
 _SNAPLEN = 96
-_ALIKE: dict[str, tuple[str, ...]] = {
+_SIMILAR_KINDS: dict[str, tuple[str, ...]] = {
     "random-loss": ("random-loss", "control", "queue-too-short"),
     "receive-buffer": ("receive-buffer", "buffers"),
     "send-buffer": ("send-buffer", "buffers"),
@@ -59,7 +59,7 @@ class CaptureScore:
         """Whether a kind of finding has a gain within 10 % of the best one, or names no remedy if no remedy helps."""
         if kind in _WITHOUT_REMEDY or self.is_capacity:
             return kind in _WITHOUT_REMEDY and self.is_capacity
-        gain = max(self.gains.get(each, -math.inf) for each in _ALIKE.get(kind, (kind,)))
+        gain = max(self.gains.get(each, -math.inf) for each in _SIMILAR_KINDS.get(kind, (kind,)))
         if math.isinf(self.best):
             return gain == self.best
         return self.best - gain <= max(NEAR * self.best, TOLERANCE)

@@ -54,7 +54,7 @@ class Link:
     rate_mbps: float
     return_mbps: float
     round_trip_ms: float
-    """Without queueing and transmission."""
+    """Round-trip time without queueing and transmission."""
     queue_bytes: int
     """Queue of the forward direction; the queue of the return link has the same number of packets, at most 100."""
     loss: float

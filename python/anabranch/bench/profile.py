@@ -27,7 +27,7 @@ _MAX_FUNCTIONS = 60  # rows of a table; the rest is below 0.1 %
 _MAX_PLACES = 25
 _MAX_FRAMES = 30  # frames of a place of allocation
 _CRATE_PREFIX = "anabranch_"  # the crates' names begin with it
-_ARGUMENTS = 3
+_ARGUMENT_COUNT = 3
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def main(arguments: list[str]) -> None:
         InputError: If the arguments or the library are not usable.
 
     """
-    if len(arguments) != _ARGUMENTS:
+    if len(arguments) != _ARGUMENT_COUNT:
         raise InputError("usage: python -m anabranch.bench.profile LIBRARY FOLDER")
     library, folder = Path(arguments[1]).resolve(), Path(arguments[2])
     if not library.is_file():

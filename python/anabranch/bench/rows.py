@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 BUILD = "made up"
 """Simulator version in generated rows."""
-_SPREAD = 0.1  # range of a number relative to its value
+_RELATIVE_RANGE = 0.1  # range of a number relative to its value
 _VARIANTS = 500  # different results of a scenario; more variants do not change the measured costs
 
 
@@ -64,10 +64,10 @@ class _SilentObserver:
     """An observer that shows nothing."""
 
     def begin(self, progress: Progress) -> None:
-        """Nothing to show."""
+        """Do nothing."""
 
     def advance(self, progress: Progress) -> None:
-        """Nothing to show."""
+        """Do nothing."""
 
 
 def measure(name: str, count: int, folder: Path) -> Rows:
@@ -112,9 +112,9 @@ def varied(value: Any, draw: random.Random) -> Any:
     if isinstance(value, list):
         return [varied(part, draw) for part in value]
     if isinstance(value, float):
-        return value * (1.0 + _SPREAD * (draw.random() - 0.5))
+        return value * (1.0 + _RELATIVE_RANGE * (draw.random() - 0.5))
     if isinstance(value, int) and not isinstance(value, bool):
-        return round(value * (1.0 + _SPREAD * (draw.random() - 0.5)))
+        return round(value * (1.0 + _RELATIVE_RANGE * (draw.random() - 0.5)))
     return value
 
 

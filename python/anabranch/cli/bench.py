@@ -94,7 +94,7 @@ def _bench_speed(reps: int, as_json: bool, *, with_ns3: bool) -> None:
     console = Console()
     _print_speeds(console, "Anabranch, one core", ours)
     if scale:
-        _print_speeds(console, "Flows on one bottleneck of proportional rate", scale)
+        _print_speeds(console, "Flows over one bottleneck, whose rate is proportional to their number", scale)
         console.print(f"The largest cost per packet is {100 * measure.spread(scale):.0f} % above the smallest.")
     if theirs:
         _print_speeds(console, "ns-3, one core", list(theirs.values()))

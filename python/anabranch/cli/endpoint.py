@@ -24,7 +24,8 @@ _OPTIONS = (
         "--tun",
         metavar="NAME,ADDRESS/PREFIX,OWN[,backup]",
         multiple=True,
-        help="Create a TUN interface: the kernel's address, and the own one. Repeat it for several paths.",
+        help="Create a TUN interface with the kernel's address; OWN is this stack's address. Repeat it for several "
+        "paths.",
     ),
     click.option(
         "--udp",

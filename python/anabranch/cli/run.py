@@ -50,9 +50,7 @@ _LONG_RUN_S = 30.0
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON instead of tables.")
 @click.option("--trace", metavar="DIR", help="Write windows, round-trip times and queues over time there, as CSV.")
 @click.option("--pcap", metavar="FILE", help="Write a capture of every link end, in pcapng format.")
-@click.option(
-    "--trace-changes", is_flag=True, help="With --trace, write every change after every event, not a look every 10 ms."
-)
+@click.option("--trace-changes", is_flag=True, help="With --trace, write every change instead of a sample every 10 ms.")
 @click.option(
     "--pcap-snaplen", metavar="BYTES", type=click.IntRange(1, 65_575), help="Keep at most BYTES of each packet."
 )

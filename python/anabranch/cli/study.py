@@ -228,7 +228,7 @@ def _page(page: str | None, plan: Plan) -> Path | None:
 
 
 def _place(place: str, world: World) -> str:
-    """Where the workers are, if runs of a world can be there."""
+    """The place of the workers; refuses another machine for runs in real time, which measure this one."""
     if place and world != "sim":
         raise InputError(f"runs in the world {world} are those of this machine; omit --on")
     if place:
@@ -394,7 +394,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _check(outcome: Outcome, plan: Plan) -> None:
-    """End with the right status if not all was done."""
+    """Raise an error if runs failed; exit with status 130 after an interrupt."""
     if outcome.failures:
         for failure in outcome.failures[1:_SHOWN_FAILURES]:
             click.echo(f"anabranch: {failure}", err=True)

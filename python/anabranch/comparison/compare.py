@@ -105,7 +105,7 @@ class Comparison:
         return found
 
     def document(self) -> dict[str, object]:
-        """All of it as a value for JSON; `anabranch compare --json` prints it."""
+        """The comparison as a value for JSON; `anabranch compare --json` prints it."""
         return {
             "format": FORMAT,
             "confidence": min((d.interval.coverage for d in self.differences if d.interval is not None), default=None),

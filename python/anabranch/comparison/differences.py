@@ -111,7 +111,7 @@ class Missing:
     """A metric of a subject that only one of two sides has."""
 
     side: str
-    """Name of the side that lacks it."""
+    """Name of the side without the metric."""
     point: str
     metric: str
     subject: str

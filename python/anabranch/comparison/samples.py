@@ -57,7 +57,7 @@ class Side:
         self.groups: dict[str, Group] = {}
         """Groups by title of the point of a study; the title of other runs is ""."""
         self.worlds: set[str] = set()
-        """World of the runs; of those on a kernel, its version."""
+        """World of the runs; for runs on a kernel, the version of the kernel."""
         self.spans: set[tuple[float, float]] = set()
         """Duration and warm-up of the runs, seconds."""
         self.notes: list[str] = []

@@ -25,7 +25,7 @@ _DELAYED_ACK_S = 0.045
 """Time by which delayed acknowledgements lengthen round-trip times."""
 _MIN_FLAT_RATIO = 0.9
 """Ratio of the mean to the largest number of bytes in flight from which on a limit keeps the number constant."""
-_UNUSED = 0.02
+_MAX_UNUSED_SHARE = 0.02
 _MIN_PACKETS_PER_ACK = 5.0
 """Data packets per acknowledgement from which on acknowledgements are lost or queue on the way back."""
 _MIN_LATE_ACK_RTT_RATIO = 3.0
@@ -43,7 +43,7 @@ _MIN_FULL_PAYLOAD_RATIO = 0.9
 _MAX_IDLE_BYTES_RATIO = 0.05
 """Ratio of a subflow's bytes to those of the busiest subflow below which the subflow is idle."""
 _MIN_REQUESTS = 5
-_UNKNOWN_MISSED = 0.3
+_ASSUMED_MISSED_SHARE = 0.3
 """Estimated missed share of the rate of a subflow whose largest rate is unknown."""
 _EXPLAINED_BY_FULL_LINKS = ("receive-buffer", "send-buffer", "application", "random-loss", "timeouts")
 """Kinds whose remedy gains nothing if a queue stands before each link: windows and losses then follow from it."""
@@ -238,7 +238,7 @@ def _path_not_used(connection: Observed) -> Iterator[Finding]:
 
 def _backup(connection: Observed) -> Iterator[Finding]:
     for part in connection.parts:
-        if part.subflow["is_backup"] and part.bytes <= _UNUSED * connection.data["bytes"]:
+        if part.subflow["is_backup"] and part.bytes <= _MAX_UNUSED_SHARE * connection.data["bytes"]:
             text = f"The subflow {part.name} is a backup, and carries {_kb(part.bytes)}."
             remedy = "Remove the flag (Linux: ip mptcp endpoint change id N nobackup)."
             yield Finding("backup", part.name, text, remedy, True, 0.6)
@@ -289,7 +289,7 @@ def _loss(connection: Observed) -> Iterator[Finding]:
 def _missed(part: Part) -> float:
     """Share of its largest rate that a subflow misses on average, weighted by its part in the whole."""
     largest = part.way["largest_rate_bps"] or 0.0
-    missed = max(0.0, 1.0 - part.goodput_bps / largest) if largest else _UNKNOWN_MISSED
+    missed = max(0.0, 1.0 - part.goodput_bps / largest) if largest else _ASSUMED_MISSED_SHARE
     # A cause that keeps the rate of a subflow low also lowers its weight: assume at least an equal weight.
     return missed * max(part.weight, 1.0 / len(part.connection.used))
 

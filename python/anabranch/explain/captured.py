@@ -55,7 +55,7 @@ class Captures:
     """One or several captures that were read together."""
 
     document: Mapping[str, Any]
-    """Everything that was read; docs/reference/captures.md lists the keys."""
+    """All connections and events of the captures; docs/reference/captures.md lists the keys."""
 
     @property
     def duration_s(self) -> float:

@@ -142,7 +142,7 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
     if facts.settings[key]:
         yield of_flow(facts, {key: False}, f"Reinjection wastes capacity: {sent_twice}", share)
     if facts.settings["penalisation"]:
-        cause = f"Penalisation halved the window of a path {halved:,} times because it held up a full buffer"
+        cause = f"Penalisation halved the window of a path {halved:,} times because its data blocked a full buffer"
         yield of_flow(facts, {"penalisation": False}, cause, min(facts.gap, 0.01 * halved))
         if facts.settings[key]:
             cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {halved:,} windows halved"
@@ -150,7 +150,7 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
 
 
 def backup(facts: Facts) -> Iterator[Proposal]:
-    """No backup paths."""
+    """All paths for data, none of them as a backup."""
     names = list(facts.settings.get("backup", []))
     if not names:
         return
@@ -263,7 +263,7 @@ def handshake(facts: Facts) -> Iterator[Proposal]:
 
 
 def nagle(facts: Facts) -> Iterator[Proposal]:
-    """No Nagle's algorithm, for applications that send messages."""
+    """Nagle's algorithm switched off, for applications that send messages."""
     is_on = facts.settings.get("nagle", facts.protocol in ("sctp", "cmt-sctp"))
     if is_on and facts.settings["workload"]["kind"] in ("messages", "rate", "request-response"):
         cause = "Nagle's algorithm holds small packets back while others are in flight"
@@ -282,7 +282,7 @@ def association(facts: Facts) -> Iterator[Proposal]:
         waited = facts.waited_share("send-buffer") + facts.waited_share("receive-window")
         for value in ("none", "both"):
             if settings["buffer_splitting"] != value:
-                cause = f'Buffers are split by "{settings["buffer_splitting"]}": full shares held the flow up'
+                cause = f'Buffers are split by "{settings["buffer_splitting"]}": a full share blocked the flow'
                 yield of_flow(facts, {"buffer_splitting": value}, cause, 0.5 * facts.gap * min(1.0, waited))
         if not settings["nr_sack"]:
             cause = "Data that arrived out of order stays in the send buffer"

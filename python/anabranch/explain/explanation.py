@@ -48,14 +48,14 @@ _MAX_PAIRED = 8
 """Maximum number of remedies of different kinds that are tried in pairs."""
 _MIN_EVIDENCE = 0.05
 _MAX_UNVERIFIED = 3
-_SAME_GOODPUT = 0.01
+_MAX_SAME_DIFFERENCE = 0.01
 _MAX_KERNEL_DIFFERENCE = 0.2
 """Largest relative difference of the goodput up to which the simulator reproduces a run on the kernel."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The extent of an explanation."""
+    """The flow, the aim and the limits of an explanation."""
 
     flow: str | None = None
     """Flow to explain; by default the first that uses several paths, or else the first."""
@@ -381,7 +381,7 @@ def explain_document(
     found = explain(scenario, chosen, cast("World", document["world"]))
     facts = Facts.of(document, found.flow)
     then, now = goodput_bps(facts.flow), found.goodput_bps
-    if abs(then - now) <= _SAME_GOODPUT * max(then, now):
+    if abs(then - now) <= _MAX_SAME_DIFFERENCE * max(then, now):
         return found
     note = (
         f"This run had {mbps(then)} ({LABELS[document['world']]}, version {document.get('version', 'unknown')}), the "

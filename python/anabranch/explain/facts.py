@@ -35,7 +35,7 @@ class Side:
 
     @property
     def key(self) -> str:
-        """The prefix of its keys in settings, such as "link.lte.reverse."."""
+        """The prefix of the keys of this direction in settings, such as "link.lte.reverse."."""
         return f"link.{self.link}." if self.is_forward else f"link.{self.link}.reverse."
 
     @property

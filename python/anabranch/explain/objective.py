@@ -19,15 +19,15 @@ _MIN_LOSS = 0.01
 
 @dataclass(frozen=True)
 class Objective:
-    """A number of a flow."""
+    """The number of a flow that remedies should improve: its goodput or a time."""
 
     name: str
-    """Noun phrase for sentences."""
+    """Noun phrase for the number in sentences."""
     unit: str
     scale: float
     """Factor from bit/s or seconds to `unit`."""
     is_time: bool
-    """Whether smaller is better."""
+    """Whether the number is a time, of which a smaller value is better."""
     flow: str
     aim: str
 

@@ -43,7 +43,7 @@ class Finding:
     kind: str
     """A kind of remedy such as "receive-buffer"; "capacity" if all links are full, "unknown" if no rule applies."""
     subject: str
-    """The subflow that it concerns; empty for the whole connection."""
+    """The subflow with this cause; empty for the whole connection."""
     sentence: str
     """Cause with its numbers."""
     remedy: str
@@ -99,7 +99,7 @@ class Observed:
 
     @property
     def goodput_bps(self) -> float:
-        """Rate of this data, each byte once, bit/s."""
+        """Rate of the data in this direction, each byte counted once, bit/s."""
         return float(self.data["goodput_bps"] or 0.0)
 
     @cached_property
@@ -212,7 +212,7 @@ class Part:
 
     @property
     def goodput_bps(self) -> float:
-        """Rate of its data, each byte once, bit/s."""
+        """Rate of the data of the subflow, each byte counted once, bit/s."""
         return float(self.way["goodput_bps"] or 0.0)
 
     @property
@@ -227,7 +227,7 @@ class Part:
 
     @property
     def lasts_s(self) -> float:
-        """Time from its first to its last packet, seconds."""
+        """Time from the first to the last packet of the subflow, seconds."""
         return float(self.way["end_s"] - self.way["start_s"]) if self.way["start_s"] is not None else 0.0
 
     @property
@@ -292,7 +292,7 @@ class Part:
 
     @property
     def weight(self) -> float:
-        """Share of its largest rate in that of all subflows."""
+        """Largest rate of the subflow as a share of the sum of the largest rates of all subflows."""
         rates = [part.way["largest_rate_bps"] or 0.0 for part in self.connection.parts]
         total = sum(rates)
         return float((self.way["largest_rate_bps"] or 0.0) / total) if total else 1.0 / max(1, len(rates))

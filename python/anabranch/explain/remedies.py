@@ -24,7 +24,7 @@ class Kind:
 
     name: str
     title: str
-    """Noun phrase for tables."""
+    """Noun phrase for the cause in tables."""
     propose: Callable[[Facts], Iterator[Proposal]]
 
 

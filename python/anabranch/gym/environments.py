@@ -1,4 +1,4 @@
-"""The environments."""
+"""Environments in which a program steers the scheduler or the control of a flow."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def bullets(items: Iterable[str]) -> str:
-    """A list."""
+    """An unordered list of texts."""
     return "<ul>" + "".join(f"<li>{html.escape(item)}</li>" for item in items) + "</ul>"
 
 

@@ -63,7 +63,7 @@ def embed(
     text = text[text.index("<svg") :].strip().removesuffix("</svg>")
     text = re.sub(r"<metadata>.*?</metadata>|<style[^>]*>.*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     prefix = re.sub(r"[^\w]", "-", name)
-    # Only within tags: a label may contain anything.
+    # Identifiers are replaced within tags only, because the text of a label may look like one.
     text = re.sub(r"<[^>]+>", lambda tag: _within_page(tag[0], prefix), text)
     width = round(_WIDTH_PER_POINT * figure.get_figwidth() * _POINTS_PER_INCH)
     head = (

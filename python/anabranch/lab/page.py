@@ -1,4 +1,4 @@
-"""The page with a scenario in it."""
+"""The page of the laboratory, with a scenario that it opens."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from anabranch.meter.specification import Distribution, Frames, Specification, S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_STREAMS = ("tcp", "mptcp")
-_ALL = (*_STREAMS, "udp", "sctp")
+_STREAM_PROTOCOLS = ("tcp", "mptcp")
+_ALL_PROTOCOLS = (*_STREAM_PROTOCOLS, "udp", "sctp")
 _CMT_OF_MPTCP = ("mptcp", "like-mptcp", "mptcp-like")
 _TOLERANCE = 1e-9
 _MAX_FRAME_BYTES = 1 << 30
@@ -77,14 +77,14 @@ def _protocol(flow: Specification) -> str:
 
 
 _KEYS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "id": ("id", _ALL),
-    "description": ("description", _ALL),
-    "maxmsgsize": ("max_message", _ALL),
-    "sndbuf": ("send_buffer", _ALL),
-    "rcvbuf": ("receive_buffer", _ALL),
-    "cc": ("congestion", _STREAMS),
-    "nodelay": ("nagle", _STREAMS),
-    "error_on_abort": ("tolerates_abort", _ALL),
+    "id": ("id", _ALL_PROTOCOLS),
+    "description": ("description", _ALL_PROTOCOLS),
+    "maxmsgsize": ("max_message", _ALL_PROTOCOLS),
+    "sndbuf": ("send_buffer", _ALL_PROTOCOLS),
+    "rcvbuf": ("receive_buffer", _ALL_PROTOCOLS),
+    "cc": ("congestion", _STREAM_PROTOCOLS),
+    "nodelay": ("nagle", _STREAM_PROTOCOLS),
+    "error_on_abort": ("tolerates_abort", _ALL_PROTOCOLS),
     "pathmgr": ("path_manager", ("mptcp",)),
     "scheduler": ("scheduler", ("mptcp",)),
 }
@@ -97,7 +97,7 @@ def _carried(flow: Specification, protocol: str) -> dict[str, Any]:
     _check_delivery(protocol, given)
     if "onoff" in given and "start" in given:
         raise ValueError("start and onoff exclude each other; write onoff=TIME for a flow that starts later")
-    for name, (refuses, reason) in _REFUSED.items():
+    for name, (refuses, reason) in _REFUSED_OPTIONS.items():
         if name in given and refuses(given[name]):
             raise ValueError(f"{name}: {reason}")
     carried: dict[str, Any] = {}
@@ -105,7 +105,7 @@ def _carried(flow: Specification, protocol: str) -> dict[str, Any]:
         if name in given:
             if protocol not in protocols:
                 raise ValueError(f"{name} is an option of {' and '.join(protocols)}; omit it with {protocol}")
-            carried[key] = not given[name] if name in _INVERTED else given[name]
+            carried[key] = not given[name] if name in _INVERTED_OPTIONS else given[name]
     if carried.get("path_manager") == "default":
         del carried["path_manager"]
     if "onoff" in given:
@@ -113,10 +113,10 @@ def _carried(flow: Specification, protocol: str) -> dict[str, Any]:
     return carried
 
 
-_INVERTED = ("nodelay", "error_on_abort")
+_INVERTED_OPTIONS = ("nodelay", "error_on_abort")
 """Options that are the opposite of the native module's."""
 
-_REFUSED: dict[str, tuple[Callable[[Any], bool], str]] = {
+_REFUSED_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "rtx_timeout": (lambda _: True, "this meter sends reliable messages over sctp; omit it"),
     "rtx_trials": (lambda _: True, "this meter sends reliable messages over sctp; omit it"),
     "defragtimeout": (lambda _: True, "this meter counts messages, not frames; omit it"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 _VERSION = 3
-_ENDS = {"client-to-server": ("active", "passive"), "server-to-client": ("passive", "active")}
+_END_NAMES = {"client-to-server": ("active", "passive"), "server-to-client": ("passive", "active")}
 """NetPerfMeter's names of the sender and the receiver, by direction."""
 
 
@@ -56,7 +56,7 @@ def _values(document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
     for flow in document["flows"]:
         number = flow["id"]
         for way in flow["ways"]:
-            writes, reads = (f"netPerfMeter.{end}.flow[{number}]" for end in _ENDS[way["direction"]])
+            writes, reads = (f"netPerfMeter.{end}.flow[{number}]" for end in _END_NAMES[way["direction"]])
             seconds = max(way["measured_s"], 1e-9)
             sent = 8 * way["written"]["bytes"] / max(document["duration_s"], 1e-9)
             yield writes, "Transmitted Bytes", way["written"]["bytes"]
@@ -101,7 +101,7 @@ def _series(document: Mapping[str, Any]) -> Iterator[tuple[str, str, list[tuple[
     for flow in document["flows"]:
         number = flow["id"]
         for way in flow["ways"]:
-            writes, reads = (f"netPerfMeter.{end}.flow[{number}]" for end in _ENDS[way["direction"]])
+            writes, reads = (f"netPerfMeter.{end}.flow[{number}]" for end in _END_NAMES[way["direction"]])
             yield writes, "Transmitted Bit Rate", rates(way["written"]["intervals"])
             yield reads, "Received Bit Rate", rates(way["read"]["intervals"])
             if way["read"]["delays"]:

@@ -49,7 +49,7 @@ class FlowPlan:
 
     @property
     def shares_connection(self) -> bool:
-        """Whether it is the other direction of the flow before it."""
+        """Whether this flow uses the connection of the previous flow in the other direction."""
         return bool(self.options.get("shares_connection"))
 
     def toml(self) -> str:

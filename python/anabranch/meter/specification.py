@@ -26,7 +26,7 @@ _VALUES = {"const": (1,), "exp": (1,), "uniform": (2,), "pareto": (2, 3)}
 _MAX_INTEGER = (1 << 32) - 1
 _MAX_NAME_CHARS = 255
 _MAX_MESSAGE_BYTES = 65_535
-_CMT = ("off", "cmt", "cmtrpv1", "cmtrpv2", "like-mptcp", "mptcp-like", "mptcp", "normal", "rp")
+_CMT_WORDS = ("off", "cmt", "cmtrpv1", "cmtrpv2", "like-mptcp", "mptcp-like", "mptcp", "normal", "rp")
 _DEFAULTS = {
     "tcp": ("const0", "const1440"), "mptcp": ("const0", "const1440"), "udp": ("const25", "const1452"),
     "sctp": ("const0", "const1432"), "dccp": ("const0", "const1420"),
@@ -70,7 +70,7 @@ class Specification:
 
 
 class _SpecificationError(AnabranchError, ValueError):
-    """A sentence about an option."""
+    """A mistake in a specification of a flow."""
 
 
 def parse(text: str) -> Specification:
@@ -193,7 +193,7 @@ def _flag(value: str) -> bool:
 
 
 def _cmt(value: str) -> str:
-    return str(_integer(0, 255)(value)) if value.isdigit() else _word(*_CMT)(value)
+    return str(_integer(0, 255)(value)) if value.isdigit() else _word(*_CMT_WORDS)(value)
 
 
 def _switches(value: str) -> Switches:

@@ -23,7 +23,7 @@ class Access:
     there: dict[str, float]
 
     def of(self, pair: Pair) -> float:
-        """Rate of one flow over a pair."""
+        """Rate of one flow between a pair of networks."""
         return min(self.here.get(pair[0], math.inf), self.there.get(pair[1], math.inf))
 
 

@@ -12,11 +12,11 @@ from anabranch.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_UP = 0x1
-_LOOPBACK = 0x8
-_UNUSABLE = 0x08 | 0x40
+_UP_FLAG = 0x1
+_LOOPBACK_FLAG = 0x8
+_UNUSABLE_FLAGS = 0x08 | 0x40
 """Flags of addresses that may be duplicates of another machine's (`IFA_F_DADFAILED`, `IFA_F_TENTATIVE`)."""
-_GLOBAL = 0
+_GLOBAL_SCOPE = 0
 """Scope of addresses that are valid everywhere (`RT_SCOPE_UNIVERSE`)."""
 
 
@@ -63,8 +63,8 @@ def locals_here() -> list[Local]:
             name, flags = links.get(entry["index"], ("?", 0))
             state = entry.get_attr("IFA_FLAGS") or entry["flags"]
             address = entry.get_attr("IFA_LOCAL") or entry.get_attr("IFA_ADDRESS")
-            usual = bool(flags & _UP) and entry["scope"] == _GLOBAL and not state & _UNUSABLE
-            found.append((entry["index"], Local(name, address, bool(flags & _LOOPBACK), usual)))
+            usual = bool(flags & _UP_FLAG) and entry["scope"] == _GLOBAL_SCOPE and not state & _UNUSABLE_FLAGS
+            found.append((entry["index"], Local(name, address, bool(flags & _LOOPBACK_FLAG), usual)))
     return [local for _, local in sorted(found, key=lambda pair: pair[0])]
 
 

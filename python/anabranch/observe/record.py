@@ -29,7 +29,7 @@ class Header(msgspec.Struct, tag_field="kind", tag="header", forbid_unknown_fiel
     format: str
     version: int
     began: str
-    """UTC, ISO 8601."""
+    """Begin of the file, UTC, ISO 8601."""
 
 
 class Route(msgspec.Struct, forbid_unknown_fields=True):

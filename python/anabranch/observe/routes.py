@@ -29,7 +29,7 @@ class RouteShare:
     share: float
     """Share of the time in which a complete route was known."""
     dominant: bool
-    """Whether it was used for more than 99 % of the time."""
+    """Whether packets took this route for more than 99 % of the time."""
 
 
 def routers(observations: Sequence[Observation]) -> int:

@@ -23,9 +23,9 @@ PROBES = 5
 _PROBE_TIMEOUT_S = 0.95
 """Timeout of a probe, seconds; below the second after which TCP retransmits a SYN (RFC 6298)."""
 _PROBE_INTERVAL_S = 0.05
-_ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
+_ECHO_TYPES = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 """ICMP types of echo request and echo reply."""
-_ICMP = {socket.AF_INET: socket.IPPROTO_ICMP, socket.AF_INET6: socket.IPPROTO_ICMPV6}
+_ICMP_PROTOCOL = {socket.AF_INET: socket.IPPROTO_ICMP, socket.AF_INET6: socket.IPPROTO_ICMPV6}
 
 
 def round_trips(pair: Pair, port: int) -> tuple[RoundTrip | None, str | None]:
@@ -71,9 +71,9 @@ def _ping(pair: Pair) -> float | None:
         OSError: If the kernel does not allow users to ping (`net.ipv4.ping_group_range`), or there is no route.
 
     """
-    request, answer = _ECHO[pair.family]
+    request, answer = _ECHO_TYPES[pair.family]
     mark = os.urandom(16)
-    with sockets.open_socket(pair, socket.SOCK_DGRAM, _ICMP[pair.family]) as own:
+    with sockets.open_socket(pair, socket.SOCK_DGRAM, _ICMP_PROTOCOL[pair.family]) as own:
         begun = sockets.now()
         # The kernel fills in identifier and checksum.
         own.sendto(struct.pack("!BBHHH", request, 0, 0, 0, 1) + mark, (pair.remote, 0))

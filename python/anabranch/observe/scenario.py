@@ -1,4 +1,4 @@
-"""Converts observations into a scenario: access links at both ends, and a link between each two networks."""
+"""Converts observations into a scenario: access links at both ends, and a link between each pair of networks."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ def _reading(direction: str, way: _Way) -> str:
             "lower one of its two links explains the rate of a pair."
         )
     return (
-        f"From {direction} no rates of access links explain those of the pairs: each two networks have a link with the "
-        "rate of one flow."
+        f"From {direction} no rates of access links explain those of the pairs: each pair of networks has a link with "
+        "the rate of one flow."
     )
 
 

@@ -17,14 +17,14 @@ IP_MTU_DISCOVER, IPV6_MTU_DISCOVER = 10, 23
 IP_MTU, IPV6_MTU = 14, 24
 PMTUDISC_DO = 2
 _IPPROTO_IPV6 = socket.IPPROTO_IPV6
-_ERROR = struct.Struct("=IBBBBII")
-"""`struct sock_extended_err`."""
-_FROM_ICMP = {2, 3}
+_EXTENDED_ERROR = struct.Struct("=IBBBBII")
+"""Layout of the kernel's `struct sock_extended_err`."""
+_ICMP_ORIGINS = {2, 3}
 """Values of `ee_origin`: ICMP and ICMPv6."""
-_EXCEEDED = {socket.AF_INET: 11, socket.AF_INET6: 3}
-"""Type of "time exceeded"."""
-_PORT = {socket.AF_INET: (3, 3), socket.AF_INET6: (1, 4)}
-"""Type and code of "port unreachable"."""
+_TIME_EXCEEDED = {socket.AF_INET: 11, socket.AF_INET6: 3}
+"""ICMP type of "time exceeded"."""
+_PORT_UNREACHABLE = {socket.AF_INET: (3, 3), socket.AF_INET6: (1, 4)}
+"""ICMP type and code of "port unreachable"."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ def next_error(own: socket.socket) -> SocketError | None:
 
 
 def _parsed(family: int, note: bytes, content: bytes) -> SocketError:
-    number, origin, kind, code, *_ = _ERROR.unpack_from(note)
-    reporter = note[_ERROR.size :]
+    number, origin, kind, code, *_ = _EXTENDED_ERROR.unpack_from(note)
+    reporter = note[_EXTENDED_ERROR.size :]
     by = None
-    if origin in _FROM_ICMP:
+    if origin in _ICMP_ORIGINS:
         six = family == socket.AF_INET6
         by = socket.inet_ntop(family, reporter[8:24] if six else reporter[4:8])
-    exceeded = by is not None and kind == _EXCEEDED[socket.AddressFamily(family)]
-    port = by is not None and (kind, code) == _PORT[socket.AddressFamily(family)]
+    exceeded = by is not None and kind == _TIME_EXCEEDED[socket.AddressFamily(family)]
+    port = by is not None and (kind, code) == _PORT_UNREACHABLE[socket.AddressFamily(family)]
     return SocketError(number, by, exceeded, port, content)
 
 

@@ -58,10 +58,10 @@ class Series:
     subject: str | None = None
     """Name of the subject; `None` for a single subject or for the combination of all."""
     second: Value | None = None
-    """Value of the parameter that has the dashes; `None` without one."""
+    """Value of the parameter that the dashes of lines show; `None` without such a parameter."""
 
     def has(self, figure: Figure, point: Point) -> bool:
-        """Whether a point of a figure belongs to it."""
+        """Whether a point of a figure belongs to this series."""
         return (self.value is None or point.values[figure.series] == self.value) and (
             self.second is None or point.values[figure.dashes] == self.second
         )

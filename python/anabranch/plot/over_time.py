@@ -32,7 +32,7 @@ class TracedRun:
 
     traces: Traces
     document: Document
-    """Its result."""
+    """Result document of the run."""
 
 
 TracesOf = Callable[["Point", int], TracedRun]
@@ -45,7 +45,7 @@ class Column:
 
     title: str
     runs: tuple[TracedRun, ...]
-    """One run, or all repetitions."""
+    """One run of the point, or all of its repetitions."""
     span: Window
 
     @property

@@ -33,10 +33,10 @@ class Layout:
     labels: Mapping[str, str]
     """Labels of directions of links; the key is "LINK/DIRECTION"."""
     width: str
-    """"page" or "column"."""
+    """Width of the figure: "page" or "column"."""
     grey: bool = False
     legend: str = "below"
-    """One of `style.LegendPlace`."""
+    """Place of the legend, one of `style.LegendPlace`."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anabranch.study.document import Table
     from anabranch.study.scope import Scope
 
-_FEW_DECADES = 1.4
+_MAX_DENSE_DECADES = 1.4
 
 
 def apply(panels: Sequence[Axes], options: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ def make_logarithmic(axes: Axes, name: str) -> None:
     set_scale("log", nonpositive="clip")
     low, high = limits()
     decades = math.log10(high / low)
-    steps = (1, 2, 5) if decades < _FEW_DECADES else (1, 3) if decades < 2 * _FEW_DECADES else (1,)
+    steps = (1, 2, 5) if decades < _MAX_DENSE_DECADES else (1, 3) if decades < 2 * _MAX_DENSE_DECADES else (1,)
     axis: Axis = axes.xaxis if name == "x" else axes.yaxis
     axis.set_major_locator(LogLocator(subs=steps))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -85,7 +85,7 @@ def _ticks(name: str, axis: str) -> Key:
 
 def _check_marks(table: Table[Any], _: Scope, places: tuple[float, ...]) -> None:
     if not all(map(math.isfinite, places)):
-        raise table.error(f'"marks" has to be {_PLACES}', "marks")
+        raise table.error(f'"marks" has to be {_MARKS_FORM}', "marks")
 
 
 def _check_log_y(table: Table[Any], _: Scope, is_logarithmic: bool) -> None:
@@ -95,12 +95,12 @@ def _check_log_y(table: Table[Any], _: Scope, is_logarithmic: bool) -> None:
             raise table.error(f'"{key}" has {min(found):g}, which a logarithmic axis cannot show', key)
 
 
-_PLACES = "a list of places on the horizontal axis, as numbers"
+_MARKS_FORM = "a list of places on the horizontal axis, as numbers"
 X_RANGE, Y_RANGE = _range("x_range", "horizontal"), _range("y_range", "vertical")
 X_TICKS, Y_TICKS = _ticks("x_ticks", "horizontal"), _ticks("y_ticks", "vertical")
 MARKS = Key(
     "marks",
-    Annotated[tuple[float, ...], Meta(description="Vertical lines at these places.", extra={"form": _PLACES})],
+    Annotated[tuple[float, ...], Meta(description="Vertical lines at these places.", extra={"form": _MARKS_FORM})],
     (),
     _check_marks,
 )

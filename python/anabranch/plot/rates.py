@@ -41,12 +41,12 @@ class Layout:
     labels: Mapping[str, str]
     """Labels of flows and paths; the key of a path is "FLOW/PATH"."""
     width: str
-    """"page" or "column"."""
+    """Width of the figure: "page" or "column"."""
     quantity: Quantity
-    """One of `QUANTITIES`."""
+    """Shown quantity, one of `QUANTITIES`."""
     grey: bool = False
     legend: str = "below"
-    """One of `style.LegendPlace`."""
+    """Place of the legend, one of `style.LegendPlace`."""
 
 
 @dataclass(frozen=True)

@@ -46,12 +46,12 @@ class Layout:
     labels: Mapping[str, str]
     """Labels of flows and paths; the key of a path is "FLOW/PATH"."""
     width: str
-    """"page" or "column"."""
+    """Width of the figure: "page" or "column"."""
     window: Window
     """Span of time in seconds; (0, 0) for the whole run."""
     grey: bool = False
     legend: str = "below"
-    """One of `style.LegendPlace`."""
+    """Place of the legend, one of `style.LegendPlace`."""
 
     def look(self, index: int) -> tuple[str, str]:
         """Colour and marker of the n-th path."""
@@ -68,7 +68,7 @@ class Curves:
 
     paths: pl.DataFrame
     buffers: pl.DataFrame | None
-    """`None` for runs without traces of buffers, such as those on the kernel."""
+    """Rows of `buffers.csv`; `None` for runs without this trace, such as runs on the kernel."""
 
     @classmethod
     def of(cls, traces: Traces, flows: Sequence[str], window: Window) -> Curves:

@@ -25,7 +25,7 @@ _ALWAYS_SHOWN_METRIC = "goodput"
 _STYLES = {"better": "green", "worse": "red"}
 _CHANCE_SHARE = 0.05
 """Expected share of intervals that exclude 0 although there is no difference."""
-_MIN_SEPARATED = 10_000
+_MIN_GROUPED_NUMBER = 10_000
 """Smallest number with separators of thousands instead of four significant digits."""
 
 
@@ -109,7 +109,7 @@ def _percent(bounds: Bounds) -> str:
 
 def digits(value: float, sign: str = "") -> str:
     """A number with four significant digits, but without an exponent if it is large."""
-    return f"{value:{sign},.0f}" if abs(value) >= _MIN_SEPARATED else f"{value:{sign}.4g}"
+    return f"{value:{sign},.0f}" if abs(value) >= _MIN_GROUPED_NUMBER else f"{value:{sign}.4g}"
 
 
 def _runs(count: int) -> str:

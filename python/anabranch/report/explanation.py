@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anabranch.explain.explanation import Explanation
     from anabranch.explain.finding import Finding
 
-_MIN_SHOWN = 0.005
+_MIN_NAMED_GAIN = 0.005
 """Gain below which a remedy is not named."""
 
 
@@ -38,8 +38,8 @@ def _others(others: Sequence[Finding]) -> str:
     """The number of remedies that do not help, and the best of them."""
     text = f"{_counted(len(others), 'other remedy', 'other remedies')} brought less than 10 %"
     best = others[0]
-    if best.net < _MIN_SHOWN:
-        return f"{text}, none of them more than {100 * _MIN_SHOWN:g} %."
+    if best.net < _MIN_NAMED_GAIN:
+        return f"{text}, none of them more than {100 * _MIN_NAMED_GAIN:g} %."
     return f"{text}; the largest gain of these is {100 * best.net:+.1f} %, by {best.command}."
 
 

@@ -36,7 +36,7 @@ _TITLES = {**{kind.name: kind.title for kind in KINDS}, **WITHOUT_REMEDY, "unkno
 
 @dataclass(frozen=True)
 class _Found:
-    """The first finding on a point."""
+    """A point of a study with the first finding on its run."""
 
     request: Request
     likely: Likely

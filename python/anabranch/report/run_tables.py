@@ -85,7 +85,7 @@ def flows(document: Document) -> Sheet:
 
 @dataclass(frozen=True)
 class _Optional:
-    """A column that a run has whose flows have this key."""
+    """A column of the table of flows that is shown if a flow of the run has the key."""
 
     title: str
     key: str
@@ -108,7 +108,7 @@ _OPTIONAL = [
 
 
 def _count(counts: list[int | None]) -> str:
-    """A sum, as far as it is known."""
+    """The sum of the counts; a dash if one of them is unknown."""
     return "–" if None in counts else str(sum(count or 0 for count in counts))
 
 

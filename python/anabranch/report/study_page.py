@@ -206,7 +206,7 @@ def _shows(quantity: Quantity, figure: Figure, points: Iterable[Point]) -> bool:
 
 
 def _filter(analysis: Analysis) -> str:
-    """A choice of values for each parameter."""
+    """HTML form in which a reader chooses the shown values of each parameter."""
     choices = {"experiment": [e.title for e in analysis.study.experiments.values()]}
     for point in analysis.points():
         for key, value in point.values.items():
@@ -263,7 +263,7 @@ def _runs(analysis: Analysis) -> dict[str, str]:
 
 
 def _scenarios(analysis: Analysis) -> str:
-    """The templates, to read and to save."""
+    """The scenario templates, each with a link that saves it as a file."""
     used = dict.fromkeys(point.scenario for point in analysis.points())
     lead = paragraph(
         "The commands of the points read these files; save them into the current folder first. "

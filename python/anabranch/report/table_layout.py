@@ -32,7 +32,7 @@ class Column:
 
     heading: str
     words: bool = False
-    """Whether it holds words: set to the left, and folded where space is short."""
+    """Whether the column contains words, which are set to the left and folded where space is short."""
     spare: int = 0
     """0 for a column that is always shown; of the others the one with the largest number is omitted first."""
 

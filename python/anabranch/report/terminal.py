@@ -206,7 +206,7 @@ def _measurement(measured: Measured, several: bool) -> str:
 
 
 def expectation(claim: Any) -> str:
-    """Expectation of a claim, in short."""
+    """The expected value of a claim as a short text."""
     words = (claim.extreme, {"std": "standard deviation"}.get(claim.statistic, claim.statistic))
     of = " ".join(word for word in (*words, "without sign" if claim.absolute else "") if word)
     return f"{_expected(claim)} ({of})" if of else _expected(claim)

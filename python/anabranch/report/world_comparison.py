@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 LATE = "†"
 """Mark of a value from a machine that did not keep up with its network."""
-_SHORT = {PUBLISHED: "publ.", "sim": "sim.", "user": "user", "kernel": "kernel"}
-_LACKING = {"sim": "simulated", "user": "in user space", "kernel": "of the kernel"}
-"""Ends of sentences about cells without a value, by world."""
+_SHORT_WORLDS = {PUBLISHED: "publ.", "sim": "sim.", "user": "user", "kernel": "kernel"}
+_WORLD_PHRASES = {"sim": "simulated", "user": "in user space", "kernel": "of the kernel"}
+"""Words for a world at the end of the sentence "N cells have no value …"."""
 
 
 def write_all(comparison: WorldComparison, folder: Path) -> Path:
@@ -119,8 +119,8 @@ def _cell_columns(comparison: WorldComparison, experiment: Experiment, cells: Se
         columns.append(Column(f"{LABELS.get(column, column)}\n{unit}".rstrip()))
         if column != PUBLISHED:
             estimates = [cell.worlds[column] for cell in cells if column in cell.worlds]
-            columns.append(Column(f"{_SHORT[column]}\n{confidence(estimates)}", spare=1))
-    columns += [Column(f"{_SHORT[of]}\n− {_SHORT[base]}") for of, base in comparison.pairs]
+            columns.append(Column(f"{_SHORT_WORLDS[column]}\n{confidence(estimates)}", spare=1))
+    columns += [Column(f"{_SHORT_WORLDS[of]}\n− {_SHORT_WORLDS[base]}") for of, base in comparison.pairs]
     return columns
 
 
@@ -143,10 +143,15 @@ def _cell_rows(comparison: WorldComparison, experiment: Experiment, cells: Seque
 def _group_columns(comparison: WorldComparison) -> list[Column]:
     columns = [Column("group", words=True), Column("values")]
     for of, base in comparison.pairs:
-        pair = f"{_SHORT[of]} − {_SHORT[base]}"
+        pair = f"{_SHORT_WORLDS[of]} − {_SHORT_WORLDS[base]}"
         columns += [Column(f"{pair}\nmedian"), Column(f"{pair}\n90 %")]
     for of, base in comparison.pairs:
-        columns.append(Column(f"sums {_SHORT[of]} − {_SHORT[base]}\n± {100 * comparison.sum_tolerance:.0f} %", spare=1))
+        columns.append(
+            Column(
+                f"sums {_SHORT_WORLDS[of]} − {_SHORT_WORLDS[base]}\n± {100 * comparison.sum_tolerance:.0f} %",
+                spare=1,
+            )
+        )
     return columns
 
 
@@ -192,7 +197,7 @@ def _notes(comparison: WorldComparison) -> list[str]:
     for world in comparison.analyses:
         lacking = sum(world not in cell.worlds for cell in comparison.cells)
         if lacking:
-            text += f" {lacking} cells have no value {_LACKING[world]}."
+            text += f" {lacking} cells have no value {_WORLD_PHRASES[world]}."
     late = [cell for cell in comparison.cells if cell.late]
     if not late:
         return [text]

@@ -49,7 +49,7 @@ class Message:
     data: bytes
     """The bytes of the message or the part."""
     stream: int
-    """The stream."""
+    """Number of the stream."""
     ppid: int
     """The payload protocol identifier."""
     unordered: bool

@@ -55,7 +55,7 @@ class Server:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop to serve callers, and remove the socket."""
+        """Stop serving callers, and remove the socket."""
         self._over.set()
         self._thread.join()
         self._socket.close()

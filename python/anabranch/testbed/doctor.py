@@ -17,7 +17,7 @@ from anabranch.testbed.kernel import Kernel, sysctl
 
 @dataclass(frozen=True)
 class Finding:
-    """One requirement or optional feature."""
+    """A requirement of the world kernel or an optional feature, and whether this machine has it."""
 
     what: str
     there: bool
@@ -30,7 +30,7 @@ class Finding:
 def examine() -> list[Finding]:
     """Check all requirements and optional features."""
     if platform.system() != "Linux":
-        return [Finding("Linux", False, platform.system(), "the kernel's world is Linux's; use --world sim", True)]
+        return [Finding("Linux", False, platform.system(), "the world kernel needs Linux; use --world sim", True)]
     kernel = Kernel.read()
     return [
         Finding("Linux", True, kernel.release, needed=True),

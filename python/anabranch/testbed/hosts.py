@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 _FIRST_TABLE = 100
 """Number of the routing table of a host's first interface; the tables of the others follow."""
 
-_MAIN = 254
+_MAIN_TABLE = 254
 """The main routing table (`RT_TABLE_MAIN`)."""
 
 _TRANSMIT_QUEUE_PACKETS = 10_000
 """Length of an interface's queue, packets: more than a host sends at once, because a full queue would drop packets."""
 
-_NO_DAD = 0x02
+_NO_DAD_FLAG = 0x02
 """Flag of an address without duplicate address detection (`IFA_F_NODAD`), which is usable at once."""
 
 
@@ -230,7 +230,7 @@ def _length(interface: Mapping[str, Any]) -> int:
 
 
 def _address(routes: IPRoute, index: int, interface: Mapping[str, Any]) -> None:
-    flags = {"flags": _NO_DAD} if _family(interface) == socket.AF_INET6 else {}
+    flags = {"flags": _NO_DAD_FLAG} if _family(interface) == socket.AF_INET6 else {}
     routes.addr("replace", index=index, address=interface["address"], prefixlen=_length(interface), **flags)
 
 
@@ -255,7 +255,7 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
     own = [_FIRST_TABLE + number] if settings.policy_routing else []
     for route in interface["routes"]:
         metrics = {name: value for name, value in settings.metrics.get(route["host"], {}).items() if value}
-        for table in own + ([_MAIN] if _is_main(route, number, settings) else []):
+        for table in own + ([_MAIN_TABLE] if _is_main(route, number, settings) else []):
             routes.route(
                 "replace", family=family, dst=f"{route['to']}/{length}", oif=index, prefsrc=interface["address"],
                 table=table, metrics={"mtu": route["mtu"], **metrics},
@@ -265,7 +265,7 @@ def _routes(routes: IPRoute, index: int, number: int, interface: Mapping[str, An
     for address, by in (settings.main or {}).items():
         if by < 0 or (":" in address) != (":" in interface["address"]):
             continue
-        for table in own + ([_MAIN] if by == number else []):
+        for table in own + ([_MAIN_TABLE] if by == number else []):
             if address not in reached:
                 routes.route(
                     "replace", family=family, dst=f"{address}/{length}", oif=index, prefsrc=interface["address"],

@@ -27,7 +27,7 @@ PROXY = Program(
 _START_TIMEOUT_S = 10.0
 """Time for a proxy to listen after its start on a busy machine, and to end."""
 
-_LISTENS = "0A"
+_LISTEN_STATE = "0A"
 """State of a listening socket in `/proc/net/tcp` (`TCP_LISTEN`)."""
 
 
@@ -130,6 +130,6 @@ class _Running:
                 continue
             for line in lines:
                 _, local, _, state, *_ = line.split()
-                if state == _LISTENS:
+                if state == _LISTEN_STATE:
                     found.add(int(local.rpartition(":")[2], 16))
         return found

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from anabranch.errors import InputError
 
-_RESTARTED = "ANABRANCH_WITHIN_USER_NAMESPACE"
-_USERS = Path("/proc/self/uid_map")
+_RESTART_MARK = "ANABRANCH_WITHIN_USER_NAMESPACE"
+_USER_MAP = Path("/proc/self/uid_map")
 _UNSHARE = ("unshare", "--user", "--map-root-user", "--net", "--mount", "--propagation", "private")
 
 
@@ -42,12 +42,14 @@ def restart_in_user_namespace() -> None:
         )
     sys.stdout.flush()
     again = [*_UNSHARE, sys.executable, "-m", "anabranch", *sys.argv[1:]]
-    os.execvpe(again[0], again, {**os.environ, _RESTARTED: "1"})
+    os.execvpe(again[0], again, {**os.environ, _RESTART_MARK: "1"})
 
 
 def inside() -> bool:
     """Whether this process has restarted in a user namespace; false for the machine's root in any environment."""
-    return bool(os.environ.get(_RESTARTED)) and os.geteuid() == 0 and not _is_all(_USERS.read_text(encoding="ascii"))
+    return (
+        bool(os.environ.get(_RESTART_MARK)) and os.geteuid() == 0 and not _is_all(_USER_MAP.read_text(encoding="ascii"))
+    )
 
 
 def _is_all(users: str) -> bool:

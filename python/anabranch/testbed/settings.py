@@ -228,7 +228,7 @@ def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]
         if host["name"] != table["name"]
         for interface in host["interfaces"]
     }
-    # Translators have further addresses, without a route of the table.
+    # The addresses of translators belong to no host, so the table has no route to them.
     reached = {route["to"]: "" for interface in own for route in interface["routes"]}
     used = {address: routes.get(link, default) for address, link in (reached | links).items()}
     return {

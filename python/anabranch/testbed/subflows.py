@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-_CONNECTED = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8
+_CONNECTED_STATES = 1 << 1 | 1 << 4 | 1 << 5 | 1 << 8
 """States of a connection that can still carry data: ESTABLISHED, FIN_WAIT1, FIN_WAIT2, CLOSE_WAIT."""
 
-_INFO = 1 << 1
+_INET_DIAG_INFO = 1 << 1
 """Extension of a request that adds the state of a subflow to the answer (`INET_DIAG_INFO`)."""
 
 _ULP_MPTCP = 3
@@ -41,7 +41,9 @@ def by_token() -> dict[int, set[Address]]:
     found: dict[int, set[Address]] = defaultdict(set)
     with DiagSocket() as diagnostics:
         for family in (socket.AF_INET, socket.AF_INET6):
-            for message in diagnostics.get_sock_stats(family=family, states=_CONNECTED, extensions=_INFO):
+            for message in diagnostics.get_sock_stats(
+                family=family, states=_CONNECTED_STATES, extensions=_INET_DIAG_INFO
+            ):
                 token = _subflow(message).get(_TOKEN_LOCAL)
                 if token is not None:
                     found[int.from_bytes(token, sys.byteorder)].add(_plain(message["idiag_src"]))
@@ -49,7 +51,7 @@ def by_token() -> dict[int, set[Address]]:
 
 
 def _plain(text: str) -> Address:
-    """An address; that of IPv4 for a socket of IPv6 that carries IPv4."""
+    """The address of a socket; an IPv4-mapped IPv6 address becomes the IPv4 address."""
     address = ipaddress.ip_address(text)
     return getattr(address, "ipv4_mapped", None) or address
 

@@ -176,7 +176,7 @@ impl RawPacket {
         request.replace_in(&mut self.bytes[transport..]);
     }
 
-    /// True if it is an ICMP error (RFC 1122 §3.2.2, RFC 4443 §2.1).
+    /// True if the packet is an ICMP error (RFC 1122 §3.2.2, RFC 4443 §2.1).
     fn is_error(&self) -> bool {
         let kind = self.bytes.get(self.header_len()).copied();
         match self.protocol() {
@@ -186,7 +186,7 @@ impl RawPacket {
         }
     }
 
-    /// True if it is a fragment that does not begin with a transport header.
+    /// True if the packet is a fragment that does not begin with a transport header.
     fn is_later_fragment(&self) -> bool {
         self.is_ipv4() && (self.bytes[6] & 0x1f, self.bytes[7]) != (0, 0)
     }

@@ -204,7 +204,7 @@ impl Train {
         self.packets.drain(..)
     }
 
-    /// True if it has no packets.
+    /// True if the list has no packets.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }

@@ -92,7 +92,7 @@ pub struct Flow {
     /// True if the flow's sockets are of IPv6 and carry packets of IPv4, too: a socket of IPv4 has no subflows of
     /// IPv6.
     pub dual_stack: bool,
-    /// True if its connection ends at a proxy, which opens a TCP connection to the receiving host.
+    /// True if the flow's connection ends at a proxy, which opens a TCP connection to the receiving host.
     pub proxied: bool,
     /// The kernel's name of the congestion control.
     pub congestion: &'static str,

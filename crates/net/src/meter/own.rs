@@ -41,7 +41,7 @@ pub struct OwnFlow {
 pub struct OwnHost {
     /// The namespace of the host: the stack follows the state of its interfaces.
     pub namespace: Namespace,
-    /// The devices that attach it to the emulated network, each with its addresses.
+    /// The devices that attach the stack to the emulated network, each with its addresses.
     pub devices: Vec<(StackDevice, Vec<Address>)>,
     /// The ends of flows on this host.
     pub flows: Vec<OwnFlow>,

@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn repeated_times_begin_after_the_last() {
-        // On from 1 to 3 and from 4 to 6, then from 7 to 9, and so on.
+        // The flow is on from 1 to 3 and from 4 to 6, then from 7 to 9, and so on.
         let schedule = Schedule::new(&[s(1), s(3), s(4), s(6)], true).unwrap();
         assert_eq!(
             [0, 1, 3, 5, 6, 7, 9, 10].map(|at| schedule.is_on(s(at))),

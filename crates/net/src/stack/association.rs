@@ -21,7 +21,7 @@ pub struct Message {
     pub ppid: u32,
     /// The message may overtake others.
     pub unordered: bool,
-    /// The limit on its lifetime or on its transmissions.
+    /// The limit on the lifetime or on the transmissions of the message.
     pub reliability: Reliability,
 }
 

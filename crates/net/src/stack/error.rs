@@ -30,7 +30,7 @@ pub enum Error {
     NoSuchStream {
         /// The stream.
         stream: u16,
-        /// Number of its outgoing streams.
+        /// Number of the association's outgoing streams.
         streams: u16,
     },
     /// The path does not exist, or the protocol does not support the command for it.

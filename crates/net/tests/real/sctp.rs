@@ -15,11 +15,11 @@ use core::net::{IpAddr, Ipv4Addr};
 const NEEDS: [Need; 2] = [Need::Namespaces, usrsctp::NEED];
 
 /// usrsctp uses the standard UDP port at its address; this stack uses another port.
-const THEIRS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+const THEIR_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const OUR_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 /// Further addresses of both ends, which the tests add and remove.
-const OURS_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
-const THEIRS_TOO: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 4));
+const OUR_FURTHER_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
+const THEIR_FURTHER_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 4));
 const THEIR_UDP: u16 = 9899;
 const OUR_UDP: u16 = 9900;
 
@@ -55,16 +55,22 @@ fn network(addresses: &[IpAddr]) -> Network {
 }
 
 fn connects(i_data: bool) {
-    let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
+    let arguments = format!("listen {} {THEIR_ADDRESS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
-    let side = ours::start(network(&[OURS]), protocol(i_data, THEIR_UDP), LOAD, Role::Connect(THEIRS, 7));
+    let side = ours::start(
+        network(&[OUR_ADDRESS]),
+        protocol(i_data, THEIR_UDP),
+        LOAD,
+        Role::Connect(THEIR_ADDRESS, 7),
+    );
     side.finish().check(&peer.done());
 }
 
 fn accepts(i_data: bool) {
     // This stack has to learn the peer's port from its packets: port 1 is unused.
-    let side = ours::start(network(&[OURS]), protocol(i_data, 1), LOAD, Role::Accept(7));
-    let arguments = format!("connect {} {THEIRS} 8 {THEIR_UDP} {OURS} 7 {OUR_UDP}", u8::from(i_data));
+    let side = ours::start(network(&[OUR_ADDRESS]), protocol(i_data, 1), LOAD, Role::Accept(7));
+    let arguments =
+        format!("connect {} {THEIR_ADDRESS} 8 {THEIR_UDP} {OUR_ADDRESS} 7 {OUR_UDP}", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
     side.finish().check(&peer.done());
 }
@@ -103,13 +109,14 @@ fn authenticates(i_data: bool, accepts: bool) {
     let settings = |theirs| Config { i_data, authenticate_data: true, ..config(theirs) };
     let protocol = |theirs| Protocol::Sctp(Box::new(settings(theirs)));
     let (side, arguments) = if accepts {
-        let side = ours::start(network(&[OURS]), protocol(1), LOAD, Role::Accept(7));
-        (Some(side), format!("connect {features} {THEIRS} 8 {THEIR_UDP} {OURS} 7 {OUR_UDP}"))
+        let side = ours::start(network(&[OUR_ADDRESS]), protocol(1), LOAD, Role::Accept(7));
+        (Some(side), format!("connect {features} {THEIR_ADDRESS} 8 {THEIR_UDP} {OUR_ADDRESS} 7 {OUR_UDP}"))
     } else {
-        (None, format!("listen {features} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0"))
+        (None, format!("listen {features} {THEIR_ADDRESS} 7 {THEIR_UDP} 0.0.0.0 0 0"))
     };
     let peer = usrsctp::start(&arguments, BYTES);
-    let connect = || ours::start(network(&[OURS]), protocol(THEIR_UDP), LOAD, Role::Connect(THEIRS, 7));
+    let connect =
+        || ours::start(network(&[OUR_ADDRESS]), protocol(THEIR_UDP), LOAD, Role::Connect(THEIR_ADDRESS, 7));
     let done = side.unwrap_or_else(connect).finish();
     done.check(&peer.done());
     assert_eq!(extra(&done.report, "forgeries"), 0);
@@ -133,8 +140,10 @@ fn change_addresses(socket: &mut Socket<'_>) -> bool {
     let report = socket.endpoint.report();
     let progress = (extra(&report, "asconf_requests"), extra(&report, "asconf_confirmed"));
     let event = match progress {
-        (0, 0) if report.delivered > 1_000_000 => NetworkEvent::AddressDown { address: OURS_TOO },
-        (1, 1) if report.delivered > 4_000_000 => NetworkEvent::AddressUp { address: OURS_TOO, mtu: 1500 },
+        (0, 0) if report.delivered > 1_000_000 => NetworkEvent::AddressDown { address: OUR_FURTHER_ADDRESS },
+        (1, 1) if report.delivered > 4_000_000 => {
+            NetworkEvent::AddressUp { address: OUR_FURTHER_ADDRESS, mtu: 1500 }
+        }
         _ => return progress != (2, 2),
     };
     socket.endpoint.handle_network(socket.now, event);
@@ -143,20 +152,20 @@ fn change_addresses(socket: &mut Socket<'_>) -> bool {
 
 /// RFC 5061 with RFC 4895: in either role, both ends accept the authentication codes of the other end.
 fn addresses_change(role: Role) {
-    let further = format!("{THEIRS_TOO}/8");
+    let further = format!("{THEIR_FURTHER_ADDRESS}/8");
     ip(&format!("address add {further} dev lo"));
     let listens = matches!(role, Role::Connect(..));
     let theirs = if listens { THEIR_UDP } else { 1 };
     let protocol = Protocol::Sctp(Box::new(Config { asconf: true, ..config(theirs) }));
     let peer = || {
         let ends = if listens {
-            format!("listen 0 {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0")
+            format!("listen 0 {THEIR_ADDRESS} 7 {THEIR_UDP} 0.0.0.0 0 0")
         } else {
-            format!("connect 0 {THEIRS} 8 {THEIR_UDP} {OURS} 7 {OUR_UDP}")
+            format!("connect 0 {THEIR_ADDRESS} 8 {THEIR_UDP} {OUR_ADDRESS} 7 {OUR_UDP}")
         };
-        usrsctp::start(&format!("{ends} {THEIRS_TOO}"), BYTES)
+        usrsctp::start(&format!("{ends} {THEIR_FURTHER_ADDRESS}"), BYTES)
     };
-    let network = network(&[OURS, OURS_TOO]);
+    let network = network(&[OUR_ADDRESS, OUR_FURTHER_ADDRESS]);
     let ours = |network| ours::start_with(network, protocol, LOAD, (role, change_addresses));
     let (side, peer) = if listens {
         let peer = peer();
@@ -169,13 +178,17 @@ fn addresses_change(role: Role) {
     done.check(&peer.done());
     let counted = ["asconf_requests", "asconf_confirmed", "forgeries"].map(|name| extra(&done.report, name));
     assert_eq!(counted, [2, 2, 0], "{:#?}", done.report);
-    assert!(done.report.paths.iter().any(|path| path.remote.ip() == THEIRS_TOO), "{:#?}", done.report.paths);
+    assert!(
+        done.report.paths.iter().any(|path| path.remote.ip() == THEIR_FURTHER_ADDRESS),
+        "{:#?}",
+        done.report.paths
+    );
 }
 
 #[test]
 fn addresses_change_on_the_connecting_side() {
     if machine_has(&NEEDS) {
-        within("sctp-asconf-connects", || addresses_change(Role::Connect(THEIRS, 7)));
+        within("sctp-asconf-connects", || addresses_change(Role::Connect(THEIR_ADDRESS, 7)));
     }
 }
 
@@ -230,10 +243,15 @@ fn change_streams(socket: &mut Socket<'_>, changes: Vec<StreamChange>) -> bool {
 
 /// RFC 6525: usrsctp applies the requested changes, and this stack processes its responses.
 fn streams_change(i_data: bool, changes: fn() -> Vec<StreamChange>, meanwhile: ours::Meanwhile) {
-    let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
+    let arguments = format!("listen {} {THEIR_ADDRESS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
     let protocol = Protocol::Sctp(Box::new(Config { i_data, reconfiguration: true, ..config(THEIR_UDP) }));
-    let side = ours::start_with(network(&[OURS]), protocol, LOAD, (Role::Connect(THEIRS, 7), meanwhile));
+    let side = ours::start_with(
+        network(&[OUR_ADDRESS]),
+        protocol,
+        LOAD,
+        (Role::Connect(THEIR_ADDRESS, 7), meanwhile),
+    );
     let done = side.finish();
     done.check(&peer.done());
     assert_eq!(progress(&done.report), [changes().len() as u64; 2], "{:#?}", done.report);
@@ -268,7 +286,7 @@ fn streams_are_added() {
 /// RFC 3758: less important messages, also partly sent ones, are abandoned for more important ones, and
 /// usrsctp skips them.
 fn messages_are_abandoned(i_data: bool, unordered: f64) {
-    let arguments = format!("listen {} {THEIRS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
+    let arguments = format!("listen {} {THEIR_ADDRESS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
     let settings = Config { i_data, partial_reliability: true, send_buffer: 100_000, ..config(THEIR_UDP) };
     let load = Load::Messages {
@@ -279,7 +297,7 @@ fn messages_are_abandoned(i_data: bool, unordered: f64) {
         reliability: Reliability::Priority(8),
     };
     let protocol = Protocol::Sctp(Box::new(settings));
-    let done = ours::start(network(&[OURS]), protocol, load, Role::Connect(THEIRS, 7)).finish();
+    let done = ours::start(network(&[OUR_ADDRESS]), protocol, load, Role::Connect(THEIR_ADDRESS, 7)).finish();
     let counts = ["messages_abandoned_sent", "messages_abandoned_unsent", "forward_tsns_sent"];
     let [sent, unsent, announced] = counts.map(|name| extra(&done.report, name));
     println!("abandoned: {sent} sent, {unsent} unsent; {announced} FORWARD TSNs");

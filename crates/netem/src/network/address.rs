@@ -18,13 +18,13 @@ const FURTHER_ADDRESSES: u32 = 172 << 24 | 16 << 16;
 /// The prefix `fe80::/64`, of addresses that are valid on one link (RFC 4291 §2.5.6).
 const LINK_LOCAL_PREFIX: u128 = 0xfe80 << 112;
 
-/// Maximum number of IPv4 links that have addresses of later generations, or several addresses.
+/// Maximum number of links whose interfaces can get new IPv4 addresses during a run, or have several.
 pub const MAX_RENUMBERED_LINKS: usize = 1 << 12;
 
 /// Maximum number of addresses of an interface for each version of IP.
 pub const MAX_ADDRESSES: u8 = 16;
 
-/// The last generation of an interface's second and later IPv4 addresses.
+/// Number of times that the second and later IPv4 addresses of an interface can be replaced.
 pub const MAX_FURTHER_GENERATION: u8 = 7;
 
 /// Distance of the numbers of an interface's IPv6 addresses.

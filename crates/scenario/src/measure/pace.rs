@@ -131,7 +131,8 @@ mod tests {
 
     #[test]
     fn recovery_begins_with_six_fast_spans() {
-        // 450 of 500 bytes are enough in a span: five steps of 100, or with 50 a step meanwhile one of 50 and four of 100.
+        // A span of five steps is fast from 450 of 500 bytes on: after an outage of 50 bytes per step, one step of 50 and
+        // four of 100 are enough.
         assert_eq!(pace(0, 9.0).recovery(at(15.0)), Some(Duration::from_secs(4)));
         assert_eq!(pace(50, 9.0).recovery(at(15.0)), Some(Duration::from_millis(3900)));
         assert_eq!(pace(95, 9.0).recovery(at(15.0)), Some(Duration::ZERO), "it was never much slower");

@@ -20,11 +20,11 @@ pub const DIRECTIONS: [&str; 2] = ["forward", "reverse"];
 pub struct Field {
     /// The key.
     pub name: &'static str,
-    /// Its type, as written here.
+    /// Type of the key, as written in Rust.
     pub kind: &'static str,
     /// True if a document may lack it.
     pub may_be_absent: bool,
-    /// Its meaning.
+    /// Meaning of the key.
     pub doc: &'static str,
 }
 
@@ -104,7 +104,7 @@ part! {
     MiddleboxResult {
         /// Name of its node.
         node: String,
-        /// Its kind.
+        /// Kind of the middlebox.
         kind: String,
         /// Packets that arrived at the node.
         packets: u64,
@@ -138,7 +138,7 @@ part! {
     HostFacts {
         /// Release of its kernel.
         kernel: String,
-        /// Its processor.
+        /// Model of the processor.
         cpu: String,
         /// Number of processors.
         cpus: u32,
@@ -201,12 +201,12 @@ part! {
         direction: Option<String>,
         /// Congestion control; absent for UDP.
         congestion: Option<String>,
-        /// Its start, seconds: from the scenario, or drawn for this seed.
+        /// Start of the flow, seconds: from the scenario, or drawn for this seed.
         start_s: f64,
         /// State at the end: `opening`, `open`, `closed`, `reset`, `aborted`, `timed-out`, `unreachable` or
         /// `refused`.
         state: String,
-        /// It requested more than plain TCP and fell back to it.
+        /// The flow requested Multipath TCP and fell back to plain TCP.
         fallback: bool,
         /// Application bytes delivered in order, bit/s.
         goodput_bps: f64,
@@ -216,14 +216,14 @@ part! {
         delivered_bytes: u64,
         /// Application bytes written.
         written_bytes: u64,
-        /// From the start of the flow to the end of its first handshake at the connecting host, seconds;
+        /// Time from the start of the flow to the end of its first handshake at the connecting host, seconds;
         /// absent if it never connected, or where this is not observed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         setup_s: Option<f64>,
-        /// From the start of the flow until the last byte arrived, in either direction, seconds; absent if
+        /// Time from the start of the flow until the last byte arrived, in either direction, seconds; absent if
         /// the applications did not finish.
         completion_s: Option<f64>,
-        /// From the application's write to the other application's read; absent if nothing was delivered.
+        /// Time from the application's write to the other application's read; absent if nothing was delivered.
         delivery_delay_s: Option<Quantiles>,
         /// As `goodput_bps`, for the opposite direction: with `both` the backward data, with requests the
         /// responses. This key and the next three are absent if there is no such data.
@@ -241,7 +241,7 @@ part! {
         /// Requests with a complete response; absent without requests.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answers: Option<u64>,
-        /// From writing a request to reading the last byte of its response; absent without a response.
+        /// Time from writing a request to reading the last byte of its response; absent without a response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_time_s: Option<Quantiles>,
         /// If links fail and recover: time from the last link's recovery to the first of six successive spans that
@@ -306,8 +306,8 @@ part! {
         local: String,
         /// Address of the receiver.
         remote: String,
-        /// Why it never opened: `no-answer`, `refused`, `no-route`, `limit`, `stripped` or `pending`; null if it has been
-        /// open.
+        /// Reason for which the path never opened: `no-answer`, `refused`, `no-route`, `limit`, `stripped` or `pending`; null if
+        /// it has been open.
         reason: Option<String>,
     }
 }
@@ -315,13 +315,14 @@ part! {
 part! {
     /// One SCTP stream of a flow.
     StreamResult {
-        /// Its number.
+        /// Number of the stream.
         stream: u16,
         /// Application bytes of its complete messages that were delivered.
         delivered_bytes: u64,
-        /// From the application's write of a message to the other application's read; absent if none was delivered.
+        /// Time from the application's write of a message to the other application's read; absent if none was
+        /// delivered.
         delivery_delay_s: Option<Quantiles>,
-        /// Its out-of-order bytes at the receiver.
+        /// Out-of-order bytes of the stream at the receiver.
         reordering_buffer_bytes: MeanMax,
     }
 }
@@ -406,7 +407,7 @@ part! {
         /// data, and in the kernel's world.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path_back_s: Option<f64>,
-        /// From the last event that set a link of the path up, or changed the flow, to the arrival of the first data on this
+        /// Time from the last event that set a link of the path up, or changed the flow, to the arrival of the first data on this
         /// path that no other had brought, to the millisecond, seconds. Absent without such an event or data, and in the
         /// kernel's world.
         #[serde(default, skip_serializing_if = "Option::is_none")]

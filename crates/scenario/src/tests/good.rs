@@ -262,7 +262,7 @@ fn inside_of_a_nat_leads_to_sending_hosts() {
     let link = |a: &str, b: &str| format!("[[link]]\nbetween = [\"{a}\", \"{b}\"]\nrate = \"1 Mbit/s\"\n");
     let flow =
         |from: &str, to: &str| format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\nprotocol = \"tcp\"\n");
-    // Beside the box there is a way around it.
+    // The link from S to D bypasses the middlebox.
     let links =
         [("S", "M"), ("M", "R"), ("R", "D"), ("S", "D"), ("T", "M")].map(|(a, b)| link(a, b)).concat();
     let text = format!(

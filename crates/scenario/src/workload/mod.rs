@@ -168,7 +168,7 @@ impl Application {
         }
     }
 
-    /// True if it only answers requests.
+    /// True if the application only answers requests.
     pub const fn answers(&self) -> bool {
         matches!(self.pattern, Pattern::Server(_))
     }
@@ -180,22 +180,22 @@ impl Application {
         }
     }
 
-    /// The time at which it stops writing in any case.
+    /// The time at which the application stops writing in any case.
     pub const fn stop(&self) -> Time {
         self.stop
     }
 
-    /// True if it closed because its workload was complete.
+    /// True if the application closed because its workload was complete.
     pub const fn completed(&self) -> bool {
         self.completed
     }
 
-    /// The time of its next poll, without other events.
+    /// The time of the application's next poll, without other events.
     pub const fn wake(&self) -> Time {
         self.wake
     }
 
-    /// True if it has closed.
+    /// True if the application has closed.
     pub const fn is_closed(&self) -> bool {
         self.closed
     }

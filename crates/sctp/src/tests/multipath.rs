@@ -224,7 +224,7 @@ fn paths_far_apart_in_delay_add_up_with_splitting() {
 }
 
 #[test]
-fn a_small_send_buffer_blocks_by_transmission() {
+fn small_send_buffer_is_full_of_data_in_flight() {
     let mut net = Net::new(vec![Link::new(10, 1), Link::new(10, 100)], |_, config| {
         cmt(config);
         config.send_buffer = 30_000;

@@ -41,7 +41,7 @@ fn every_path_carries_all_data() {
     assert_eq!(net.extra(A, "chunks_retransmitted"), 0);
 }
 
-/// The paths lose different packets, and the other one has carried nearly all of them.
+/// The two paths lose different packets, so a copy on the other path replaces nearly every retransmission.
 #[test]
 fn copies_replace_retransmissions() {
     let retransmitted = |redundantly: bool| {

@@ -95,7 +95,7 @@ impl PacketSlab {
         self.used
     }
 
-    /// True if it has no packets.
+    /// True if the slab has no packets.
     pub const fn is_empty(&self) -> bool {
         self.used == 0
     }

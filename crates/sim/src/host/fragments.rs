@@ -69,12 +69,12 @@ impl Fragments {
         }
     }
 
-    /// Handles the reading of a message with the fragments of these runs: returns the offset of its original,
-    /// and removes the fragments.
+    /// Removes the fragments of a message that was read, given by runs of keys, and returns the offset of the message
+    /// in the written data.
     ///
     /// # Errors
     ///
-    /// Its fragments are not one range of the written data, in order.
+    /// If the fragments are not one range of the written data, in order.
     #[inline]
     pub fn read(&mut self, message: &Delivery, runs: &[(u64, u32)]) -> Result<u64, String> {
         let mut range = None;

@@ -49,7 +49,7 @@ pub struct Service<'a> {
     pub host: &'a str,
     /// The transport whose ports are used.
     pub transport: Transport,
-    /// The settings of its flow.
+    /// The settings of the flow that the port belongs to.
     pub settings: Settings<'a>,
     /// Local addresses of the end.
     pub local: Vec<Address>,

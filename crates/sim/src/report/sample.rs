@@ -59,7 +59,7 @@ pub struct FlowSample {
 pub struct PathSample {
     /// Name of the path in results.
     pub name: String,
-    /// The links that it takes.
+    /// The links that packets of the path take.
     pub links: Vec<String>,
     /// Established and not believed to have failed.
     pub usable: bool,

@@ -74,7 +74,7 @@ pub enum RunError {
     OtherConnection {
         /// Time at which the packet arrived.
         at: Time,
-        /// The flow at which it arrived.
+        /// The flow that received the packet.
         flow: String,
     },
     /// The caller stopped the run.

@@ -135,7 +135,7 @@ fn every_protocol_carries_files_in_both_directions() {
 }
 
 #[test]
-fn both_directions_carry_more_than_one_and_stop() {
+fn both_directions_add_up_and_stop_in_time() {
     let stop = Some(Time::ZERO + Duration::from_secs(20));
     let run = |direction| run(&lossy(|flow| Flow { direction, stop, ..flow }));
     let (forward, both) = (run(Directions::Forward), run(Directions::Both));

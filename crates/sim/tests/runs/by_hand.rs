@@ -279,7 +279,7 @@ fn held_back_datagrams_have_their_delay() {
     };
     let result = datagrams(20, model, 80);
     let delay = result.flows[0].delivery_delay_s.expect("datagrams arrived");
-    // All but the held-back ones of the last half second arrive.
+    // All datagrams arrive except those that are held back in the last half second.
     let held = 0.05 * 19.49 / (0.95 * 19.99 + 0.05 * 19.49);
     let mean = 0.010_082_24 + held * 0.5;
     assert!(close(delay.mean, mean, 0.01), "{} for {mean}", delay.mean);

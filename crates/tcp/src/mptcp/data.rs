@@ -230,7 +230,7 @@ mod tests {
         space.assign(800, 900);
         space.assign(100, 800);
         assert!(space.all_assigned());
-        // The assignment again, but with a range beyond the frontier first, as a placing scheduler may choose.
+        // The assignment of a range that is assigned already changes nothing.
         space.assign(200, 300);
         assert_eq!((space.unassigned(), space.highest()), ((1000, 0), 1000));
         assert!(!space.acknowledge(1001));

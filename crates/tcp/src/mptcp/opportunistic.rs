@@ -32,7 +32,7 @@ const BURST_SEGMENTS: u64 = 35;
 /// A range of data in flight on a slower path.
 #[derive(Clone, Copy)]
 struct HeldUp {
-    /// The path on which it is in flight.
+    /// The path on which the data is in flight.
     holder: usize,
     /// Offset of the copied range in the data.
     start: u64,

@@ -134,7 +134,7 @@ fn same_address_under_another_id_gets_no_subflow() {
     announce(&mut pair, 9, B[1]);
     pair.run_until(3.0);
     assert_eq!(living(&pair), before);
-    // Withdrawn under either identifier, the address is gone.
+    // The peer withdraws the address under one of its two identifiers: all subflows to the address end.
     let is_match = |(_, end, packet): &&(Time, usize, Packet)| *end == 1 && packet.source == B[0];
     let mut packet = pair.log.iter().rev().find(is_match).expect("a packet").2.clone();
     segment(&mut packet).options.mptcp.others = vec![Control::RemoveAddress(vec![9])];

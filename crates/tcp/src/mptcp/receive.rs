@@ -26,7 +26,7 @@ pub(super) struct Arrival<'a> {
     /// Index of the subflow.
     pub index: usize,
     pub segment: &'a Segment,
-    /// The mapping of its payload.
+    /// The mapping of the segment's payload.
     pub mapping: Option<Received>,
     pub content: &'a dyn Content,
 }

@@ -62,7 +62,7 @@ pub(super) enum Life {
     Up { since: Time },
     /// This end has sent its FIN on the subflow, or is about to.
     Closing,
-    /// The connection no longer uses it.
+    /// The connection no longer uses the subflow.
     Dead,
     /// The subflow was closed while the host lacked its address. The peer still has to receive an RST.
     ResetPending,

@@ -117,7 +117,7 @@ mod tests {
     }
 
     /// A pair of ends where only the second local address reaches the requested destination.
-    fn behind_the_second(syn_retransmission: SynRetransmission, wire: Wire) -> Wired<Connection> {
+    fn reachable_from_second_address(syn_retransmission: SynRetransmission, wire: Wire) -> Wired<Connection> {
         let (client, server) = setup(syn_retransmission).ends();
         Wired::new(client, server, &[(A[1], B[0], wire)], 1)
     }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn unanswered_syn_uses_next_pair_after_one_second() {
-        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
+        let mut pair = reachable_from_second_address(SynRetransmission::Multipath, Wire::new(10));
         pair.run_until(1.022);
         assert!(!pair.sinks[0].events.contains(&Event::Connected));
         pair.run_until(1.023);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn unreachable_pair_is_skipped_at_once() {
-        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
+        let mut pair = reachable_from_second_address(SynRetransmission::Multipath, Wire::new(10));
         pair.run_until(0.1);
         let refuse = |pair: &mut Wired<Connection>| {
             let (_, _, packet) = pair.log.iter().rfind(|(_, end, _)| *end == 0).expect("a SYN").clone();
@@ -174,7 +174,8 @@ mod tests {
         );
         assert!(pair.sinks[0].events.contains(&Event::Connected));
         // The last pair of a round waits for its timeout, even if a router reports it as unreachable.
-        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
+        let mut pair =
+            reachable_from_second_address(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
         for at in [0.1, 0.2, 1.2, 1.3] {
             pair.run_until(at);
             refuse(&mut pair);
@@ -186,7 +187,7 @@ mod tests {
 
     #[test]
     fn default_syn_retransmissions_stay_on_one_pair() {
-        let mut pair = behind_the_second(SynRetransmission::Single, Wire::new(10));
+        let mut pair = reachable_from_second_address(SynRetransmission::Single, Wire::new(10));
         pair.run_until(200.0);
         let single = syns(&pair);
         assert!(single.iter().all(|(_, from, _)| *from == A[0]), "{single:?}");
@@ -199,7 +200,8 @@ mod tests {
 
     #[test]
     fn failure_is_reported_after_the_sum_of_all_timeouts() {
-        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
+        let mut pair =
+            reachable_from_second_address(SynRetransmission::Multipath, Wire { up: false, ..Wire::new(10) });
         pair.run_until(21.999);
         // Two pairs in each round of 1, 2 and 4 s, and one attempt of 8 s: 22 s. From the third round on, SYNs are
         // plain TCP.
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn address_skipped_by_the_syn_joins_later() {
-        let mut pair = behind_the_second(SynRetransmission::Multipath, Wire::new(10));
+        let mut pair = reachable_from_second_address(SynRetransmission::Multipath, Wire::new(10));
         pair.wires.insert((A[0], B[1]), Wire::new(10));
         pair.wires.insert((B[1], A[0]), Wire::new(10));
         pair.run_until(5.0);

@@ -189,7 +189,7 @@ fn peer_without_mptcp_causes_fallback_to_tcp() {
 }
 
 #[test]
-fn lost_path_costs_only_time_and_returns() {
+fn goodput_follows_failure_and_return_of_a_path() {
     for informed in [true, false] {
         let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
         pair.keep_log = false;

@@ -1,7 +1,7 @@
 //! Segment arrival (RFC 9293 §3.10.7, with RFC 5961's stricter checks and RFC 7323's timestamps).
 
 use super::Recovery;
-use super::phase::{AckNews, RecoveryPhase};
+use super::phase::{AckEffects, RecoveryPhase};
 use super::tcb::{Context, Fin, State, Tcb};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::Reason;
@@ -344,25 +344,25 @@ impl Tcb {
         }
         let flight = self.nxt - una;
         let limited = una < self.limited_until;
-        let mut news = AckNews { acked: ack - una, ..AckNews::default() };
-        if news.acked > 0 {
+        let mut effects = AckEffects { acked: ack - una, ..AckEffects::default() };
+        if effects.acked > 0 {
             let acked = self.board.acknowledge(ack);
             self.una = ack;
             if let Some(rate) = &mut self.rate {
                 rate.delivered(context.now, 0..ack);
             }
-            news.delivered += acked.delivered;
-            news.original = acked.original;
+            effects.delivered += acked.delivered;
+            effects.original = acked.original;
             // RFC 8985 §6.2 step 2: an echo from before the retransmission shows that the original has arrived.
             let original = |sent| self.echoes_before(segment.options.timestamps, sent);
             if let Some(latest) = acked.latest.filter(|&(sent, _, again)| !(again && original(sent))) {
                 self.rack.delivered(context.now, latest, &self.rtt);
             }
             let fin_acked = self.fin == Fin::Sent && ack == self.nxt;
-            let data = news.acked - u64::from(fin_acked);
+            let data = effects.acked - u64::from(fin_acked);
             self.counters.bytes_acked += data;
             self.sample_rtt(context, flight, (acked.oldest, segment.options.timestamps));
-            self.take_sack(context, segment, &mut news);
+            self.take_sack(context, segment, &mut effects);
             if self.tells_delays
                 && data > 0
                 && let Some(sent) = acked.newest
@@ -384,22 +384,22 @@ impl Tcb {
                 self.on_fin_acknowledged(context);
             }
         } else {
-            self.take_sack(context, segment, &mut news);
+            self.take_sack(context, segment, &mut effects);
             let bare = segment.payload.is_empty() && !segment.flags.intersects(Flags::FIN);
             // A duplicate acknowledgement by RFC 5681 §2, or with SACK one that reports new data (RFC 6675 §2).
-            let duplicate = if self.agreed.sack { news.delivered > 0 } else { bare && !window_changed };
+            let duplicate = if self.agreed.sack { effects.delivered > 0 } else { bare && !window_changed };
             if duplicate && !self.board.is_empty() {
                 self.duplicates += 1;
             }
         }
-        self.detect_spurious(context, &news, segment.options.timestamps);
-        if news.delivered > 0 {
-            self.limiting.delivered += news.delivered;
+        self.detect_spurious(context, &effects, segment.options.timestamps);
+        if effects.delivered > 0 {
+            self.limiting.delivered += effects.delivered;
             self.limiting.peak.update(context.now, self.limiting.delivered, self.rtt.srtt());
         }
-        self.detect_loss(context, &news);
+        self.detect_loss(context, &effects);
         self.tell_rate(context, limited);
-        if news.acked > 0 {
+        if effects.acked > 0 {
             self.timers.user = None;
             if !self.board.is_empty() {
                 self.restart_user_timer(context.now);
@@ -412,7 +412,7 @@ impl Tcb {
         }
     }
 
-    /// Returns true if nothing is in flight or marked lost. An acknowledgement without news then only accompanies
+    /// Returns true if nothing is in flight or marked lost. An acknowledgement without effects then only accompanies
     /// data of the peer and is no duplicate.
     fn expects_nothing(&self) -> bool {
         self.board.is_empty()
@@ -448,7 +448,7 @@ impl Tcb {
         }
     }
 
-    fn take_sack(&mut self, context: &mut Context<'_>, segment: &Segment, news: &mut AckNews) {
+    fn take_sack(&mut self, context: &mut Context<'_>, segment: &Segment, effects: &mut AckEffects) {
         if !self.agreed.sack || segment.options.sack.is_empty() {
             return;
         }
@@ -462,7 +462,7 @@ impl Tcb {
                 .get(index + 1)
                 .is_some_and(|&(l, r)| self.send_position(l) <= left && right <= self.send_position(r));
             if index == 0 && (right <= self.una || within_next) {
-                news.duplicate = Some((left, right)); // RFC 2883 §4
+                effects.duplicate = Some((left, right)); // RFC 2883 §4
                 continue;
             }
             if right <= self.una {
@@ -470,9 +470,10 @@ impl Tcb {
             }
             let (rack, rtt, rate) = (&mut self.rack, &self.rtt, &mut self.rate);
             self.board.sack(left.max(self.una), right, |sent| {
-                news.delivered += u64::from(sent.len);
+                effects.delivered += u64::from(sent.len);
                 if !sent.ambiguous {
-                    news.original = Some(news.original.map_or(sent.start, |first| first.min(sent.start)));
+                    effects.original =
+                        Some(effects.original.map_or(sent.start, |first| first.min(sent.start)));
                 }
                 rack.delivered(context.now, (sent.at, sent.end(), sent.ambiguous), rtt);
                 if let Some(rate) = rate {

@@ -2,7 +2,7 @@
 
 /// Effects of one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct AckNews {
+pub(super) struct AckEffects {
     /// Sequence numbers by which the cumulative acknowledgement advanced.
     pub acked: u64,
     /// Bytes newly known to have arrived, cumulatively or selectively.

@@ -1,7 +1,7 @@
 //! Loss detection and recovery: RFC 6675 with SACK, RFC 6582 without it, timeouts by RFC 6298, PRR by RFC 9937.
 
 use super::Recovery;
-use super::phase::{AckNews, Frto, Prr, RecoveryPhase};
+use super::phase::{AckEffects, Frto, Prr, RecoveryPhase};
 use super::scoreboard::DUP_THRESHOLD;
 use super::suspect::Suspect;
 use super::tcb::{Context, Tcb};
@@ -31,9 +31,9 @@ impl Tcb {
     }
 
     /// Applies an acknowledgement to loss recovery.
-    pub(super) fn detect_loss(&mut self, context: &mut Context<'_>, news: &AckNews) {
-        self.rack.note_duplicate(news.duplicate.is_some(), self.nxt);
-        self.end_tail_probe(context, news);
+    pub(super) fn detect_loss(&mut self, context: &mut Context<'_>, effects: &AckEffects) {
+        self.rack.note_duplicate(effects.duplicate.is_some(), self.nxt);
+        self.end_tail_probe(context, effects);
         match self.phase {
             RecoveryPhase::Recovery { until, .. } | RecoveryPhase::Loss { until, .. }
                 if self.una >= until =>
@@ -49,17 +49,17 @@ impl Tcb {
         if self.board.is_empty() {
             return;
         }
-        self.mark_losses(context, news);
+        self.mark_losses(context, effects);
         if self.phase == RecoveryPhase::Open && self.board.waiting() > 0 {
-            self.enter_recovery(context, news.acked);
+            self.enter_recovery(context, effects.acked);
         } else if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
-            let safe = news.acked > 0 && self.board.waiting() <= waiting_before;
+            let safe = effects.acked > 0 && self.board.waiting() <= waiting_before;
             let sizes = (self.board.pipe(), context.congestion.ssthresh(self.path), u64::from(self.mss));
-            self.prr.on_ack(news.delivered, safe, sizes);
+            self.prr.on_ack(effects.delivered, safe, sizes);
         }
     }
 
-    fn mark_losses(&mut self, context: &mut Context<'_>, news: &AckNews) {
+    fn mark_losses(&mut self, context: &mut Context<'_>, effects: &AckEffects) {
         if self.config.recovery == Recovery::Rack && self.agreed.sack {
             self.mark_losses_by_time(context);
             return;
@@ -74,7 +74,7 @@ impl Tcb {
             return;
         }
         // RFC 6582: three duplicates start recovery, and each partial acknowledgement shows one more hole.
-        let partial = news.acked > 0 && matches!(self.phase, RecoveryPhase::Recovery { .. });
+        let partial = effects.acked > 0 && matches!(self.phase, RecoveryPhase::Recovery { .. });
         if partial || (self.phase == RecoveryPhase::Open && u64::from(self.duplicates) >= DUP_THRESHOLD) {
             self.board.mark_front_lost();
             self.force |= partial;

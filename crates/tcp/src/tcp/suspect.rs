@@ -57,7 +57,8 @@ impl Suspect {
         }
     }
 
-    /// Returns true if everything outstanding at the reaction has arrived, and every retransmitted byte of it twice.
+    /// Returns true if all data that was outstanding at the reaction has arrived, and every retransmitted byte of it
+    /// has arrived twice.
     pub(super) fn is_explained(&self, una: u64) -> bool {
         una >= self.until && self.unexplained == Some(0)
     }

@@ -1,7 +1,7 @@
 //! Loss detection by time and tail-loss probes (RFC 8985 §6 and §7), on the state in `rack.rs`.
 
 use super::Recovery;
-use super::phase::AckNews;
+use super::phase::AckEffects;
 use super::rack::Probe;
 use super::tcb::{Context, Tcb};
 use anabranch_base::time::Duration;
@@ -96,11 +96,11 @@ impl Tcb {
     }
 
     /// Determines whether an acknowledgement shows that the probe repaired a loss (RFC 8985 §7.4).
-    pub(super) fn end_tail_probe(&mut self, context: &mut Context<'_>, news: &AckNews) {
+    pub(super) fn end_tail_probe(&mut self, context: &mut Context<'_>, effects: &AckEffects) {
         let Some(probe) = self.rack.probe else { return };
         // An acknowledgement of only the probed data may be a late one of the original. Then a D-SACK or an
         // acknowledgement of more data follows.
-        let duplicated = news.duplicate.is_some();
+        let duplicated = effects.duplicate.is_some();
         let undecided = probe.retransmission && self.una == probe.end && !duplicated;
         if self.una < probe.end || undecided {
             return;
@@ -113,7 +113,7 @@ impl Tcb {
                 now: context.now,
                 path: self.path,
                 kind: LossKind::FastRetransmit,
-                in_flight: self.window_used(context, self.una - news.acked),
+                in_flight: self.window_used(context, self.una - effects.acked),
             });
             context.congestion.on_recovered(context.now, self.path);
         }

@@ -10,7 +10,7 @@
 //! Window and threshold are then restored (RFC 4015), and segments that still wait to be retransmitted are in flight
 //! again.
 
-use super::phase::{AckNews, Frto, RecoveryPhase};
+use super::phase::{AckEffects, Frto, RecoveryPhase};
 use super::tcb::{Context, Tcb};
 use anabranch_base::time::Time;
 use anabranch_wire::seq::Serial;
@@ -44,40 +44,40 @@ impl Tcb {
     pub(super) fn detect_spurious(
         &mut self,
         context: &mut Context<'_>,
-        news: &AckNews,
+        effects: &AckEffects,
         timestamps: Option<Timestamps>,
     ) {
         let Some(suspect) = &mut self.suspect else { return };
         let mut spurious = false;
-        if news.acked > 0
+        if effects.acked > 0
             && self.agreed.timestamps
             && let Some(Timestamps { echo, .. }) = timestamps
         {
             // A D-SACK shows that the first acknowledgement was lost. Later ones give no information (RFC 3522 §3.2
             // step 6).
-            spurious = suspect.is_decided_by(echo) && news.duplicate.is_none();
+            spurious = suspect.is_decided_by(echo) && effects.duplicate.is_none();
         }
         if self.rack.probe.is_none()
-            && let Some(duplicate) = news.duplicate
+            && let Some(duplicate) = effects.duplicate
         {
             suspect.duplicated(duplicate);
         }
-        if spurious || suspect.is_explained(self.una) || self.is_decided_by_new_data(news) {
+        if spurious || suspect.is_explained(self.una) || self.is_decided_by_new_data(effects) {
             self.undo(context);
         }
     }
 
     /// Steps 2 and 3 of F-RTO (RFC 5682 §3.1): returns true if an acknowledgement of data that was sent only once
     /// proves the timeout spurious.
-    fn is_decided_by_new_data(&mut self, news: &AckNews) -> bool {
+    fn is_decided_by_new_data(&mut self, effects: &AckEffects) -> bool {
         let RecoveryPhase::Loss { until, frto } = self.phase else { return false };
         let next = match frto {
             Frto::Over => return false,
             // Step 2: the first acknowledgement after the timeout advances, so new data is sent.
-            Frto::First if news.acked > 0 => Frto::NewData,
+            Frto::First if effects.acked > 0 => Frto::NewData,
             // Step 3: data has arrived that was sent once, before the timeout.
             Frto::NewData if self.nxt > until => {
-                if news.original.is_some_and(|start| start < until) {
+                if effects.original.is_some_and(|start| start < until) {
                     return true;
                 }
                 Frto::Over

@@ -38,7 +38,7 @@ pub struct NetworkControl {
     pub is_report: bool,
     /// Flag 2: more routers than [`MAX_RECORDS`](Self::MAX_RECORDS) were on the way.
     pub has_overflow: bool,
-    /// Flag 4: a router had no way that met the request.
+    /// Flag 4: no way from a router to the destination met the request.
     pub is_shared: bool,
     /// A random number of the association, chosen by the sender of the request.
     pub association: u32,
@@ -48,9 +48,9 @@ pub struct NetworkControl {
     pub paths: u8,
     /// The rate that the path would use, kbit/s; 0 if unknown.
     pub wanted_kbit_per_s: u32,
-    /// Upper bound on the delay of a way, in units of 0.1 ms; 0 for none.
+    /// Upper bound on the delay of the way that a router chooses, in units of 0.1 ms; 0 for none.
     pub max_delay_100us: u16,
-    /// Upper bound on the loss of a way, in units of 0.001 %; 0 for none.
+    /// Upper bound on the loss of the way that a router chooses, in units of 0.001 %; 0 for none.
     pub max_loss_milli_percent: u16,
     /// Paths with which the path should share no way: bit `i` for path `i`.
     pub apart_from: u32,
@@ -81,7 +81,7 @@ impl Record {
     /// Length, bytes.
     pub const LEN: u32 = 20;
 
-    /// Flag of a record: the router had no way that met the request.
+    /// Flag of a record: no way from the router to the destination met the request.
     pub const SHARED: u16 = 1;
 
     fn emit(&self, out: &mut Vec<u8>) {

@@ -27,7 +27,7 @@ pub(super) enum Hop {
 pub(super) struct Arrival {
     pub packet: RawPacket,
     pub direction: Interface,
-    /// The interface by which it leaves the node; `None` if it is addressed to the node itself.
+    /// The interface by which the packet leaves the node; `None` if it is addressed to the node itself.
     pub leaves_by: Option<Interface>,
 }
 
@@ -38,7 +38,7 @@ struct Placed {
     held: Held,
     result: MiddleboxResult,
     drops_unknown: bool,
-    /// The time of its scheduled event.
+    /// The time of the middlebox's scheduled event.
     due: Option<Time>,
 }
 

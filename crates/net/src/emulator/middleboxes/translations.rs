@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The inside address and port of each outside one of TCP. Clones share the map.
+/// Maps the outside addresses and ports of TCP connections to the inside ones. Clones share the map.
 #[derive(Clone, Debug, Default)]
 pub struct Translations(Arc<Mutex<BTreeMap<SocketAddr, SocketAddr>>>);
 

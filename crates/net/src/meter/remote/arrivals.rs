@@ -102,11 +102,11 @@ impl Arrivals {
 
 impl ExpectedFlows {
     /// The connection with this greeting; `None` if it does not arrive in time.
-    pub fn wait(&mut self, greeting: &Greeting, patience: Duration) -> Option<(TcpStream, SocketAddr)> {
+    pub fn wait(&mut self, greeting: &Greeting, timeout: Duration) -> Option<(TcpStream, SocketAddr)> {
         if let Some(found) = self.early.remove(greeting) {
             return Some(found);
         }
-        match self.take.recv_timeout(patience) {
+        match self.take.recv_timeout(timeout) {
             Ok((found, stream, remote)) if found == *greeting => Some((stream, remote)),
             Ok((other, stream, remote)) => {
                 self.early.insert(other, (stream, remote));

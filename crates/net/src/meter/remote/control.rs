@@ -65,7 +65,7 @@ pub enum Message {
     },
     /// The client has to wait for the tests of others.
     Waiting {
-        /// Number of tests before its own.
+        /// Number of tests that run before the client's.
         ahead: usize,
     },
     /// The server listens.
@@ -192,13 +192,13 @@ impl Control {
     /// # Errors
     ///
     /// If no message or an invalid one arrives, or the other end has disconnected.
-    pub fn receive(&mut self, patience: Duration) -> io::Result<Message> {
+    pub fn receive(&mut self, timeout: Duration) -> io::Result<Message> {
         let waiting = Clock::new();
         loop {
             if let Some(message) = self.next_line() {
                 return message;
             }
-            let left = self.time_limit(patience).saturating_sub(waiting.elapsed());
+            let left = self.time_limit(timeout).saturating_sub(waiting.elapsed());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -234,8 +234,8 @@ impl Control {
     }
 
     /// The time limit of the line that is being received.
-    fn time_limit(&self, patience: Duration) -> Duration {
-        patience.saturating_add(Duration::from_secs(self.received.len() as u64 / MIN_BYTES_PER_SECOND))
+    fn time_limit(&self, timeout: Duration) -> Duration {
+        timeout.saturating_add(Duration::from_secs(self.received.len() as u64 / MIN_BYTES_PER_SECOND))
     }
 
     /// The next whole line as a message.

@@ -26,6 +26,6 @@ pub use control::PORT;
 pub use options::{FlowOptions, OnOff};
 pub use plan::{Plan, PlannedFlow, Test};
 pub use result::Document;
-pub use server::{News, Server};
+pub use server::{Server, ServerEvent};
 pub use session::Interval;
 pub use source::Source;

@@ -182,15 +182,15 @@ pub fn local(socket: &OwnedFd) -> Option<SocketAddr> {
 ///
 /// # Errors
 /// If the kernel refuses.
-pub fn is_readable(socket: &OwnedFd, patience: Duration) -> io::Result<bool> {
-    ready(socket, PollFlags::IN, patience)
+pub fn is_readable(socket: &OwnedFd, timeout: Duration) -> io::Result<bool> {
+    ready(socket, PollFlags::IN, timeout)
 }
 
 /// Waits until a socket is ready; returns whether it is.
-fn ready(socket: &OwnedFd, flags: PollFlags, patience: Duration) -> io::Result<bool> {
+fn ready(socket: &OwnedFd, flags: PollFlags, timeout: Duration) -> io::Result<bool> {
     let mut fds = [PollFd::from_borrowed_fd(socket.as_fd(), flags)];
-    let patience = anabranch_base::time::Duration::from_nanos(patience.as_nanos() as u64);
-    match poll(&mut fds, Some(&timespec(patience))) {
+    let timeout = anabranch_base::time::Duration::from_nanos(timeout.as_nanos() as u64);
+    match poll(&mut fds, Some(&timespec(timeout))) {
         Ok(ready) => Ok(ready > 0),
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),

@@ -23,7 +23,7 @@ pub struct EndResult {
 /// A flow in the result of one end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndFlow {
-    /// The congestion control of its socket; absent if there is none.
+    /// The congestion control of the end's socket; absent if the protocol has none.
     pub congestion: Option<String>,
     /// Data that this end wrote, if it wrote.
     pub written: Option<Written>,

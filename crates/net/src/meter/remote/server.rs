@@ -31,7 +31,7 @@ const MAX_CONNECTIONS: usize = 64;
 const WAIT_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maximum number of events that wait for [`Server::poll`]; further ones are dropped.
-const MAX_NEWS: usize = 1024;
+const MAX_WAITING_EVENTS: usize = 1024;
 
 /// Time limit for the connections of all flows of a test.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,17 +42,17 @@ const MAX_START_DIFFERENCE: Duration = Duration::from_secs(5);
 /// A meter server in separate threads; it runs until this value is dropped.
 pub struct Server {
     address: SocketAddr,
-    news: Receiver<News>,
+    events: Receiver<ServerEvent>,
     stop: Arc<AtomicBool>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
 /// An event of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct News {
-    /// A sentence.
+pub struct ServerEvent {
+    /// Sentence about the event, for the user.
     pub text: String,
-    /// The event ended a test.
+    /// True if the event ended a test.
     pub ended: bool,
 }
 
@@ -67,10 +67,10 @@ impl Server {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (tell, news) = sync_channel(MAX_NEWS);
+        let (tell, events) = sync_channel(MAX_WAITING_EVENTS);
         let told = Arc::clone(&stop);
         let thread = std::thread::spawn(move || listen(&listener, &tell, &told));
-        Ok(Self { address, news, stop, thread: Some(thread) })
+        Ok(Self { address, events, stop, thread: Some(thread) })
     }
 
     /// The listening address.
@@ -79,8 +79,8 @@ impl Server {
     }
 
     /// The next event, within a time limit.
-    pub fn poll(&self, patience: Duration) -> Option<News> {
-        self.news.recv_timeout(patience).ok()
+    pub fn poll(&self, timeout: Duration) -> Option<ServerEvent> {
+        self.events.recv_timeout(timeout).ok()
     }
 }
 
@@ -94,7 +94,7 @@ impl Drop for Server {
     }
 }
 
-fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool>) {
+fn listen(listener: &TcpListener, tell: &SyncSender<ServerEvent>, stop: &Arc<AtomicBool>) {
     let shared = Client {
         everywhere: listener.local_addr().is_ok_and(|address| address.ip().is_unspecified()),
         queue: Queue::default(),
@@ -112,9 +112,9 @@ fn listen(listener: &TcpListener, tell: &SyncSender<News>, stop: &Arc<AtomicBool
                 let Ok(other) = stream.try_clone() else { continue };
                 let (client, tell) = (shared.clone(), tell.clone());
                 let thread = std::thread::spawn(move || {
-                    if let Some(news) = client.serve(stream, peer) {
+                    if let Some(event) = client.serve(stream, peer) {
                         // Ignore errors: the receiver may have been dropped, or its queue may be full.
-                        let _ = tell.try_send(news);
+                        let _ = tell.try_send(event);
                     }
                 });
                 clients.push((thread, other));
@@ -158,8 +158,8 @@ impl Client {
         connections >= MAX_CONNECTIONS || has_clients && !self.arrivals.are_expected()
     }
 
-    /// Serves a connection to the control port; a flow that its test expects is no news.
-    fn serve(&self, stream: TcpStream, peer: SocketAddr) -> Option<News> {
+    /// Serves a connection to the control port; a flow that its test expects reports no event.
+    fn serve(&self, stream: TcpStream, peer: SocketAddr) -> Option<ServerEvent> {
         let served = match stream.set_nonblocking(false).and_then(|()| beginning(&stream)) {
             Ok(Beginning::Flow(greeting)) => {
                 if self.arrivals.deliver(greeting, stream, peer) {
@@ -178,8 +178,8 @@ impl Client {
             Err(error) => Err(disconnect_reason(&error)),
         };
         Some(match served {
-            Ok(text) => News { text: format!("{peer}: {text}"), ended: true },
-            Err(reason) => News { text: format!("{peer}: {reason}"), ended: false },
+            Ok(text) => ServerEvent { text: format!("{peer}: {text}"), ended: true },
+            Err(reason) => ServerEvent { text: format!("{peer}: {reason}"), ended: false },
         })
     }
 

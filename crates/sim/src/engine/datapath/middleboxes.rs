@@ -31,7 +31,7 @@ struct Placed {
     node: usize,
     tally: MiddleboxCounts,
     drops: Digest,
-    /// Time of its scheduled event.
+    /// Time of the middlebox's scheduled event.
     due: Option<Time>,
     /// Routes from this node to ends of flows, for packets with a changed destination.
     back: BTreeMap<(InterfaceAddress, EndId, FlowHash), u32>,
