@@ -201,7 +201,7 @@ SIGNED = ("deviation",)
 
 HIGHER_IS_BETTER = frozenset({
     "goodput", "reverse-goodput", "answers", "recovered-share", "jain", "established", "fill", "over-alone",
-    "over-best-path", "gap-delivered",
+    "over-best-path", "gap-delivered", "r-factor", "mos",
 })  # fmt: skip
 """Metrics of which a user always wants more."""
 
@@ -209,6 +209,8 @@ LOWER_IS_BETTER = frozenset({
     "delivery-delay-mean", "delivery-delay-p95", "setup-time", "response-time-mean", "response-time-p50",
     "response-time-p95", "response-time-p99", "recovery-time", "reordering-buffer", "path-retransmissions",
     "path-timeouts", "path-reinjections", "path-srtt", "path-back-time", "queue-length", "drops", "host-drops",
-    "gap", "repeated", "first-data-after-event",
+    "gap", "repeated", "first-data-after-event", "lost", "duplicated", "jitter", "unfinished", "refused",
+    "completion-time-mean", "completion-time-p50", "completion-time-p95", "completion-time-p99", "slowdown-mean",
+    "slowdown-p50", "slowdown-p95", "slowdown-p99",
 })  # fmt: skip
 """Metrics of which a user always wants less. Metrics in neither set depend on the aim of the user."""

@@ -25,6 +25,9 @@ pub struct ConnectionRef<'a> {
     names: &'a mut Names,
 }
 
+/// Entries of ended connections are removed from the queue of connections to drive when there are this many.
+const MIN_READY_TO_PRUNE: usize = 64;
+
 /// A driver of a connection of any protocol. Static dispatch by the connection's type lets the compiler remove outputs that
 /// a protocol never has.
 pub trait ConnectionDriver:
@@ -83,6 +86,15 @@ impl Host {
     /// it after [`handle_packet`](Self::handle_packet).
     pub fn poll_answer(&mut self) -> Option<Packet> {
         self.out.pop_front()
+    }
+
+    /// Releases the records of ended connections that have expired or that no driver needs. For a driver of single
+    /// connections, which calls neither [`handle_timeout`](Self::handle_timeout) nor [`drive`](Self::drive).
+    pub fn release_records(&mut self, now: Time) {
+        self.names.time_wait.expire(now);
+        if self.ready.len() > 2 * self.connections.len() + MIN_READY_TO_PRUNE {
+            self.ready.retain(|id| self.connections.get(*id).is_some());
+        }
     }
 
     /// Drains a connection for a driver of the whole host.

@@ -5,13 +5,12 @@
 
 use anabranch_netem::Interface;
 use anabranch_sim::Simulation;
-use anabranch_sim::scenario::model::Scenario;
 use core::fmt::Write;
 
 /// The packets of a run on all links.
 pub(crate) fn list(run: &mut Simulation) -> String {
     let now = run.now();
-    let flows = connections(run.scenario());
+    let flows = run.scenario().flows_of_connections();
     let delays: Vec<_> = run.scenario().links_after(run.events_done());
     let delays = delays
         .iter()
@@ -39,9 +38,4 @@ pub(crate) fn list(run: &mut Simulation) -> String {
     }
     text.push(']');
     text
-}
-
-/// The flow of each connection: those of the flows, followed by those behind proxies.
-fn connections(scenario: &Scenario) -> Vec<usize> {
-    (0..scenario.flows.len()).chain(scenario.proxied().map(|(flow, _)| flow)).collect()
 }

@@ -196,3 +196,22 @@ fn new_address_of_a_link_is_a_new_path() {
     assert_eq!(flow.state, "open");
     assert!(new.first_data_after_event_s.is_some() && flow.gap_s.is_some());
 }
+
+#[test]
+fn arrivals_and_calls_are_those_of_the_simulator() {
+    let file = "workload = { kind = \"file\", size = { exponential = \"5 kB\" }, arrivals = { mean_interval = \"100 ms\" } }";
+    let call = "[[flow]]\nfrom = \"phone\"\nto = \"server\"\nname = \"call\"\nprotocol = \"udp\"\nvoice = \"g711\"\n\
+                playout = \"1 s\"\nworkload = { kind = \"messages\", message = \"160 B\", interval = \"20 ms\" }";
+    let scenario = scenario(4, &format!("protocol = \"tcp\"\n{file}\n{call}"));
+    let (found, expected) = (run(&scenario), simulated(&scenario));
+    let arrived = |result: &RunResult| result.flows[0].arrived.expect("arrivals");
+    assert_eq!(arrived(&found), arrived(&expected));
+    let (files, calls) = (&found.flows[0], &found.flows[1]);
+    assert_eq!(files.refused, Some(0));
+    let slowdown = files.slowdown.expect("files finish");
+    assert!(slowdown.p50 > 0.9, "{slowdown:?}");
+    assert!(calls.jitter_s.is_some() && calls.lost_share == Some(0.0));
+    // A second of playout delay hides the lateness of a busy machine.
+    let [found, expected] = [calls, &expected.flows[1]].map(|flow| flow.mos.expect("a rating"));
+    assert!((found - expected).abs() < 0.5, "{found} for {expected}");
+}

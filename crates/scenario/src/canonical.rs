@@ -2,13 +2,13 @@
 //! repeated without the file, the defaults of that version and the overrides.
 
 use super::choices::{
-    ADDRESSES, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, RATE_FORMATS, SCOPES,
-    STACKS, STATES, TUNNEL_KINDS, word,
+    ADDRESSES, CODECS, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, LENGTHS,
+    Lengths, RATE_FORMATS, SCOPES, STACKS, STATES, TUNNEL_KINDS, word,
 };
 use super::model::{
-    Change, Event, Flow, FlowChange, FlowEvent, Host, HostCost, IpVersion, Link, LinkDelay, LinkEvent,
-    LinkModel, LinkRate, Loss, MACHINES, MessageSize, Middlebox, Protocol, Queue, QueueLimit, RateTrace,
-    Router, Scenario, Scope, Stack, Subject, Tunnel, Workload,
+    Arrivals, Bursts, Change, Distribution, Event, Flow, FlowChange, FlowEvent, Host, HostCost, IpVersion,
+    Link, LinkDelay, LinkEvent, LinkModel, LinkRate, Loss, MACHINES, MessageSize, Middlebox, Protocol, Queue,
+    QueueLimit, RateTrace, Router, Scenario, Scope, Stack, Subject, Tunnel, Voice, Workload,
 };
 use super::quantity::PACKETS;
 use super::table::OWN;
@@ -286,6 +286,9 @@ fn flow(flow: &Flow, links: &[Link]) -> Entries {
     entries.extend(flow.stop.map(|stop| ("stop", moment(stop))));
     entries.push(("direction", text(word(FLOW_DIRECTIONS, &flow.direction))));
     entries.push(("workload", workload(&flow.workload)));
+    if let Some(Voice { codec, playout }) = flow.voice {
+        entries.extend([("voice", text(word(CODECS, &codec))), ("playout", time(playout))]);
+    }
     entries.extend(stacks(flow).map(|stacks| ("stack", stacks)));
     entries.extend(flow.mtu.map(|mtu| ("mtu", mtu.into())));
     entries.extend(settings(flow, links));
@@ -350,30 +353,37 @@ fn names(of: &[usize], links: &[Link]) -> Written {
 
 fn workload(workload: &Workload) -> Written {
     let distribution = |exponential: bool| ("distribution", text(word(DISTRIBUTIONS, &exponential)));
-    let (kind, mut entries) = match *workload {
-        Workload::Saturated { message } => ("saturated", messages(message)),
-        Workload::File { size: bytes, message } => {
-            let mut entries = vec![("size", size(bytes))];
-            entries.extend(messages(message));
+    let (kind, mut entries) = match workload {
+        Workload::Saturated { message } => ("saturated", messages(message.as_ref())),
+        Workload::File { size: bytes, message, arrivals } => {
+            let mut entries = vec![("size", message_size(bytes))];
+            entries.extend(messages(message.as_ref()));
+            if let Some(Arrivals { mean_interval, exponential, count, max_open }) = arrivals {
+                let mut keys = vec![("mean_interval", time(*mean_interval)), distribution(*exponential)];
+                keys.extend(count.map(|count| ("count", count.into())));
+                keys.push(("max_open", (*max_open).into()));
+                entries.push(("arrivals", Table(keys)));
+            }
             ("file", entries)
         }
         Workload::Rate { rate: offered, message } => {
-            ("rate", vec![("rate", rate(offered)), ("message", message_size(message))])
+            ("rate", vec![("rate", rate(*offered)), ("message", message_size(message))])
         }
-        Workload::OnOff { on, off, exponential, rate: within, message } => {
-            let mut entries = vec![("on", time(on)), ("off", time(off)), distribution(exponential)];
-            entries.extend(within.map(|within| ("rate", rate(within))));
+        Workload::Recorded(recording) => ("recorded", vec![("file", text(&recording.file))]),
+        Workload::OnOff { bursts, rate: within, message } => {
+            let mut entries = bursts_entries(bursts);
+            entries.extend(within.as_ref().map(|within| ("rate", rate(*within))));
             entries.push(("message", message_size(message)));
             ("on-off", entries)
         }
         Workload::Messages { message, interval, exponential, count, reliability } => {
-            let mut entries = vec![("message", message_size(message)), ("interval", time(interval))];
-            entries.push(distribution(exponential));
+            let mut entries = vec![("message", message_size(message)), ("interval", time(*interval))];
+            entries.push(distribution(*exponential));
             entries.extend(count.map(|count| ("count", count.into())));
             match reliability {
-                Reliability::Lifetime(lifetime) => entries.push(("lifetime", time(lifetime))),
+                Reliability::Lifetime(lifetime) => entries.push(("lifetime", time(*lifetime))),
                 Reliability::Retransmissions(most) => {
-                    entries.push(("max_retransmissions", u32::from(most).into()));
+                    entries.push(("max_retransmissions", u32::from(*most).into()));
                 }
                 // A workload has no priorities among its messages.
                 Reliability::Full | Reliability::Priority(_) => {}
@@ -382,7 +392,7 @@ fn workload(workload: &Workload) -> Written {
         }
         Workload::RequestResponse { request, response, think, exponential, count } => {
             let mut entries = vec![("request", message_size(request)), ("response", message_size(response))];
-            entries.extend([("think", time(think)), distribution(exponential)]);
+            entries.extend([("think", time(*think)), distribution(*exponential)]);
             entries.extend(count.map(|count| ("count", count.into())));
             ("request-response", entries)
         }
@@ -391,17 +401,38 @@ fn workload(workload: &Workload) -> Written {
     Table(entries)
 }
 
-fn messages(message: Option<MessageSize>) -> Entries {
-    message.map(|message| ("message", message_size(message))).into_iter().collect()
+fn bursts_entries(bursts: &Bursts) -> Entries {
+    match bursts {
+        Bursts::Drawn { on, off, distribution } => {
+            let (lengths, shape) = match distribution {
+                Distribution::Constant => (Lengths::Constant, None),
+                Distribution::Exponential => (Lengths::Exponential, None),
+                Distribution::Pareto { shape } => (Lengths::Pareto, Some(*shape)),
+            };
+            let mut entries = vec![("on", time(*on)), ("off", time(*off))];
+            entries.push(("distribution", text(word(LENGTHS, &lengths))));
+            entries.extend(shape.map(|shape| ("shape", shape.into())));
+            entries
+        }
+        Bursts::Periods(periods) => {
+            let period = |[start, end]: &[Time; 2]| List(vec![moment(*start), moment(*end)]);
+            vec![("periods", List(periods.iter().map(period).collect()))]
+        }
+    }
 }
 
-fn message_size(message: MessageSize) -> Written {
+fn messages(message: Option<&MessageSize>) -> Entries {
+    message.into_iter().map(|message| ("message", message_size(message))).collect()
+}
+
+fn message_size(message: &MessageSize) -> Written {
     Table(match message {
-        MessageSize::Constant(bytes) => return size(bytes),
-        MessageSize::Uniform { low, high } => vec![("uniform", List(vec![size(low), size(high)]))],
+        MessageSize::Listed(list) => vec![("file", text(&list.file))],
+        MessageSize::Constant(bytes) => return size(*bytes),
+        MessageSize::Uniform { low, high } => vec![("uniform", List(vec![size(*low), size(*high)]))],
         MessageSize::Exponential { mean } => vec![("exponential", size(mean.round() as u64))],
         MessageSize::Pareto { min, shape, max } => {
-            let pareto = vec![("min", size(min)), ("shape", shape.into()), ("max", size(max))];
+            let pareto = vec![("min", size(*min)), ("shape", (*shape).into()), ("max", size(*max))];
             vec![("pareto", Table(pareto))]
         }
     })

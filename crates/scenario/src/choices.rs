@@ -1,6 +1,6 @@
 //! Words of scenarios for networks and workloads, each with the value that it stands for.
 
-use super::model::{Directions, IpVersions, Scope, Stack, TunnelKind};
+use super::model::{Codec, Directions, IpVersions, Scope, Stack, TunnelKind};
 use anabranch_netem::keys::Word;
 pub(super) use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 pub(super) use anabranch_settings::words::{
@@ -69,11 +69,35 @@ pub(super) static STACKS: &[Named<Stack>] = &[
     named("kernel", "the machine's kernel", Stack::Kernel),
 ];
 
+pub(super) static CODECS: &[Named<Codec>] = &[
+    named("g711", "64 kbit/s (ITU-T G.711)", Codec::G711),
+    named("g729", "8 kbit/s (ITU-T G.729)", Codec::G729),
+];
+
 /// Whether lengths are drawn from an exponential distribution.
 pub(super) static DISTRIBUTIONS: &[Named<bool>] = &[
     named("constant", "always the mean", false),
     named("exponential", "drawn from an exponential distribution", true),
 ];
+
+/// Distributions of the lengths of bursts and silences.
+pub(super) static LENGTHS: &[Named<Lengths>] = &[
+    named("constant", "always the mean", Lengths::Constant),
+    named("exponential", "drawn from an exponential distribution", Lengths::Exponential),
+    named(
+        "pareto",
+        "drawn from a Pareto distribution with this mean and `shape`: many short lengths and a few very long ones",
+        Lengths::Pareto,
+    ),
+];
+
+/// A kind of distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lengths {
+    Constant,
+    Exponential,
+    Pareto,
+}
 
 /// The words of a kind's key.
 pub(super) fn of_kind(words: &[Word]) -> Vec<Choice> {

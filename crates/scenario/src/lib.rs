@@ -66,6 +66,7 @@ mod error;
 mod keys;
 pub mod link_settings;
 mod merge;
+mod message_files;
 mod middlebox_places;
 mod order;
 mod overrides;

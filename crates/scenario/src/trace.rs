@@ -19,20 +19,20 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The text of a file, its path relative to the scenario file.
-    fn text(&self, name: &str, origin: Origin) -> Result<String, Fault> {
+    /// The text of a file, its path relative to the scenario file. `what` is its content in messages.
+    pub fn text(&self, what: &str, name: &str, origin: Origin) -> Result<String, Fault> {
         let folder = Path::new(self.file).parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let path = folder.join(name);
         (self.files)(&path).map_err(|reason| {
             let (shown, path) = (quoted(name), shortened(&path.display().to_string()));
-            Fault::new(origin, format!("the trace {shown} cannot be read ({path}: {reason}); give its path relative to the scenario file"))
+            Fault::new(origin, format!("the {what} {shown} cannot be read ({path}: {reason}); give its path relative to the scenario file"))
         })
     }
 }
 
 /// Reads a trace of delivery opportunities.
 pub(super) fn opportunities(trace: &str, origin: Origin, source: Source<'_>) -> Result<Arc<[u64]>, Fault> {
-    let text = source.text(trace, origin)?;
+    let text = source.text("trace", trace, origin)?;
     parse(&text).map_err(|problem| Fault::new(origin, format!("the trace {} {problem}", quoted(trace))))
 }
 
@@ -62,7 +62,7 @@ pub(super) const fn probabilities(name: &'static str) -> Column {
 /// Reads a CSV file with values over time.
 pub(super) fn series(entry: &Checked, column: &Column, source: Source<'_>) -> Result<Series, Fault> {
     let name = entry.value.text();
-    let text = source.text(name, entry.origin)?;
+    let text = source.text("trace", name, entry.origin)?;
     let points = points(&text, column)
         .map_err(|problem| Fault::new(entry.origin, format!("the trace {} {problem}", quoted(name))))?;
     Ok(Series::new(name, points))
@@ -92,7 +92,7 @@ fn reason(error: &std::io::Error) -> String {
 }
 
 /// The largest time in a CSV file, seconds.
-const MAX_TIME_S: f64 = 1e9;
+pub(super) const MAX_TIME_S: f64 = 1e9;
 
 /// Parses rows of a time in seconds and a value: the first time is zero, the others ascend. A first line with the
 /// names of the columns is skipped.
@@ -143,7 +143,7 @@ fn points(text: &str, column: &Column) -> Result<Vec<(Duration, f64)>, String> {
 }
 
 /// A finite number.
-fn number_of(text: &str) -> Option<f64> {
+pub(super) fn number_of(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 

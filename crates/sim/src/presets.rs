@@ -68,6 +68,7 @@ pub fn udp(name: &str, between: [&str; 2], mbit: u64) -> Flow {
             rate: Rate::from_bits_per_second(mbit * 1_000_000),
             message: MessageSize::Constant(1000),
         },
+        voice: None,
     }
 }
 

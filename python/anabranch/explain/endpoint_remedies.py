@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from anabranch.explain.facts import Facts
 
-PACED = ("rate", "on-off", "messages")
+PACED = ("rate", "on-off", "messages", "recorded")
 """Workloads whose application sets the rate."""
 _SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux", "round-robin")
 _USUAL_BUFFER = "4 MB"

@@ -127,7 +127,7 @@ class Facts:
         """Select a flow: the named one, or else the first that uses several paths, or else the first.
 
         Raises:
-            InputError: If there is no such flow, or it uses UDP, which nothing but the network limits.
+            InputError: If there is no such flow, it uses UDP, which nothing but the network limits, or it has arrivals.
 
         """
         flows = document["flows"]
@@ -137,6 +137,9 @@ class Facts:
         usable = [flow for flow in flows if flow["protocol"] != "udp" and name in (None, flow["name"])]
         if not usable:
             raise InputError("UDP has no control or buffer to explain; explain needs a TCP, MPTCP or SCTP flow")
+        usable = [flow for flow in usable if "arrived" not in flow]
+        if not usable:
+            raise InputError("explain needs a flow with one connection, without arrivals")
         chosen = next((flow for flow in usable if flow["protocol"] in MULTIPATH), usable[0])
         return cls(document, chosen, document["scenario"])
 

@@ -52,11 +52,11 @@ def flows(document: Document) -> Sheet:
             flow["name"],
             " ".join(part for part in (flow["protocol"], flow["congestion"]) if part),
             number(flow["goodput_bps"], 1e-6, 3) + ("*" if released_bps(flow) else ""),
-            number(possible_bps(document, [flow["name"]]), 1e-6, 1),
+            number(None if "arrived" in flow else possible_bps(document, [flow["name"]]), 1e-6, 1),
             number(flow["throughput_bps"], 1e-6, 3),
-            str(sum(p["retransmissions"] for p in paths)),
+            _of_connections(flow, "retransmissions"),
             *([_count([p["reinjections"] for p in paths])] if has_copies else []),
-            _count([p["timeouts"] for p in paths]),
+            _of_connections(flow, "timeouts"),
             number(single and single["srtt_mean_s"], 1e3, 1),
             number(single and single["cwnd_mean_bytes"], 1e-3, 1),
             number(delay and delay["p95"], 1e3, 1),
@@ -103,8 +103,22 @@ _OPTIONAL = [
     _Optional("Back\nMbit/s", "reverse_goodput_bps", 1e-6, 3, 1),
     _Optional("Answers", "answers", 1.0, 0, 2),
     _Optional("Response\np95 ms", "response_time_s", 1e3, 1, 1),
+    _Optional("Complete\np95 ms", "completion_time_s", 1e3, 1, 1),
+    _Optional("Slowdown\np95", "slowdown", 1.0, 2, 1),
+    _Optional("Unfin.", "unfinished", 1.0, 0, 2),
+    _Optional("Refused", "refused", 1.0, 0, 2),
+    _Optional("Lost\n%", "lost_share", 1e2, 2, 3),
+    _Optional("Jitter\nms", "jitter_s", 1e3, 2, 4),
+    _Optional("MOS", "mos", 1.0, 2, 1),
 ]
-"""Columns of flows with data in both directions, or with requests and responses."""
+"""Columns of flows with data in both directions, with requests and responses, with arrivals, or with datagrams."""
+
+
+def _of_connections(flow: Mapping[str, Any], key: str) -> str:
+    """A sum over the paths of a flow, or over its connections if there are several."""
+    if "arrived" in flow:
+        return str(flow["counters"][key])
+    return _count([path[key] for path in flow["paths"]])
 
 
 def _count(counts: list[int | None]) -> str:

@@ -69,6 +69,10 @@ class Kernel:
                 raise InputError(f'flow "{flow["name"]}": {problem}')
 
     def _problem(self, flow: Mapping[str, Any]) -> str | None:
+        if "arrivals" in flow["workload"]:
+            return "the kernel's world has no arrivals; remove them, or use --world sim or --world user"
+        if "voice" in flow:
+            return "the kernel's world does not rate calls; remove voice, or use --world sim or --world user"
         ends = stacks(flow, "kernel")
         if "user" in ends and "through" in flow:
             return "a flow through a proxy needs the kernel's stack at both ends; remove stack"

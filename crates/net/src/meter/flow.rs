@@ -300,17 +300,17 @@ fn transport(declared: &model::Flow) -> Result<Transport, String> {
 
 /// The smallest and the largest message of a workload.
 pub fn sizes(workload: &Workload) -> (u64, u64) {
-    let message = match *workload {
-        Workload::Saturated { message } | Workload::File { message, .. } => message,
+    let message = match workload {
+        Workload::Recorded(recording) => {
+            let sizes = || recording.messages.iter().map(|&(_, bytes)| bytes);
+            return (sizes().min().unwrap_or(1), sizes().max().unwrap_or(u64::MAX));
+        }
+        Workload::Saturated { message } | Workload::File { message, .. } => message.as_ref(),
         Workload::Rate { message, .. }
         | Workload::OnOff { message, .. }
         | Workload::Messages { message, .. }
         | Workload::RequestResponse { request: message, .. } => Some(message),
     };
-    match message {
-        Some(MessageSize::Constant(size)) => (size, size),
-        Some(MessageSize::Uniform { low, high }) => (low, high),
-        None | Some(MessageSize::Exponential { .. }) => (1, u64::MAX),
-        Some(MessageSize::Pareto { min, max, .. }) => (min, max),
-    }
+    let (smallest, largest) = message.map_or((1, None), MessageSize::range);
+    (smallest, largest.unwrap_or(u64::MAX))
 }

@@ -157,14 +157,13 @@ fn association(placed: &Placed, config: &sctp::Config) -> Result<(), Fault> {
 fn largest_message(workload: &Workload) -> Option<u64> {
     /// The probability that an exponential distribution exceeds this multiple of its mean is 10^-17.
     const MAX_MEANS: f64 = 40.0;
-    let of_distribution = |message| match message {
-        MessageSize::Constant(bytes) => bytes,
-        MessageSize::Uniform { high, .. } => high,
+    let of_distribution = |message: &MessageSize| match message {
         MessageSize::Exponential { mean } => (mean * MAX_MEANS) as u64,
-        MessageSize::Pareto { max, .. } => max,
+        other => other.range().1.unwrap_or(u64::MAX),
     };
-    let message = match *workload {
-        Workload::Saturated { message } | Workload::File { message, .. } => message?,
+    let message = match workload {
+        Workload::Recorded(recording) => return recording.messages.iter().map(|&(_, bytes)| bytes).max(),
+        Workload::Saturated { message } | Workload::File { message, .. } => message.as_ref()?,
         Workload::Rate { message, .. }
         | Workload::OnOff { message, .. }
         | Workload::Messages { message, .. } => message,

@@ -2,14 +2,15 @@
 
 use super::{Element, LinkIndex, Names, find_link, seconds, spread, streams, workload};
 use crate::check::{self, Context, link_and_version};
-use crate::choices::{self, FLOW_DIRECTIONS, Protocols, STACKS, pick};
+use crate::choices::{self, CODECS, FLOW_DIRECTIONS, Protocols, STACKS, pick};
 use crate::document::{Data, Node, Table};
 use crate::error::{Fault, Origin, quoted};
 use crate::merge::inherit;
-use crate::model::{Directions, Flow, IpVersion, Link, Protocol, Scenario, Stack, Workload};
+use crate::model::{Directions, Flow, IpVersion, Link, Protocol, Scenario, Stack, Voice, Workload};
 use crate::overrides::name_of;
 use crate::suggest::remedy;
 use crate::table;
+use crate::trace::Source;
 use crate::values::{Checked, Value, Values};
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::congestion::{Entry, Signal};
@@ -22,10 +23,9 @@ pub(super) fn is_host(flows: &[Placed], node: &String) -> bool {
     flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
 }
 
-/// The flow of a connection, which may be that behind a proxy.
+/// The flow of a connection, which may be one behind a proxy, or one of several.
 pub(super) fn placed_of<'a>(scenario: &Scenario, flows: &'a [Placed], connection: usize) -> &'a Placed {
-    let proxied = || scenario.proxied().nth(connection - flows.len()).map(|(flow, _)| flow);
-    flows.get(connection).or_else(|| flows.get(proxied()?)).expect("of a flow")
+    &flows[scenario.flows_of_connections()[connection]]
 }
 
 /// A flow, and the places of its parts in the file.
@@ -48,18 +48,19 @@ struct Surroundings<'a> {
     links: &'a [Link],
     index: LinkIndex,
     duration: Duration,
+    source: Source<'a>,
 }
 
 /// All flows, in file order.
 pub(super) fn flows(
     elements: &[Element<'_>],
     defaults: &Table,
-    links: &[Link],
-    duration: Duration,
+    (links, duration): (&[Link], Duration),
+    source: Source<'_>,
 ) -> Result<Vec<Placed>, Fault> {
     let context = Context { owner: "[flow_defaults]", protocol: None, complete: false };
     check::section(defaults, Origin::Nowhere, table::flow_defaults(), context)?;
-    let around = Surroundings { links, index: LinkIndex::of(links), duration };
+    let around = Surroundings { links, index: LinkIndex::of(links), duration, source };
     let mut names = Names::of("flow");
     elements
         .iter()
@@ -95,8 +96,14 @@ fn flow(
     let through = through(&values, &owner)?;
     let Lifetime { start, start_spread, stop } = lifetime(&values, &owner, around.duration)?;
     let settings = settings(&values, protocol, element.table, &owner)?;
-    let workload = workload::workload(values.get("workload"), &owner, protocol, element.origin)?;
+    let origin = element.origin;
+    let workload = workload::workload(values.get("workload"), &owner, protocol, (origin, around.source))?;
     let direction = direction(values.get("direction"), &owner, (protocol, &workload), element.origin)?;
+    if let Some(entry) = values.find("through").filter(|_| workload.arrivals().is_some()) {
+        let message =
+            format!("{owner} has arrivals, which do not go through a proxy; remove through or arrivals");
+        return Err(Fault::new(entry.origin, message));
+    }
     let (initial_path, initial_version) = match settings {
         Protocol::Sctp(_) => first_destination(&values, &owner, around)?,
         _ => first_links(&values, &owner, around)?,
@@ -120,6 +127,7 @@ fn flow(
         stop,
         direction,
         workload,
+        voice: voice(&values, &owner)?,
     };
     let given = values.entries.iter().filter(|entry| entry.origin != Origin::Nowhere);
     let origins = given.map(|entry| (entry.key, entry.origin)).collect();
@@ -141,6 +149,26 @@ fn through(values: &Values, owner: &str) -> Result<Option<String>, Fault> {
             Err(Fault::new(entry.origin, message))
         }
     }
+}
+
+/// The playout delay of a call without `playout`.
+const DEFAULT_PLAYOUT: Duration = Duration::from_millis(60);
+
+/// The call as which datagrams are rated.
+fn voice(values: &Values, owner: &str) -> Result<Option<Voice>, Fault> {
+    let playout = values.find("playout");
+    let Some(codec) = values.find("voice") else {
+        return match playout {
+            Some(entry) => {
+                let message =
+                    format!("{owner} has playout without voice; add voice = \"g711\", or remove playout");
+                Err(Fault::new(entry.origin, message))
+            }
+            None => Ok(None),
+        };
+    };
+    let playout = playout.map_or(DEFAULT_PLAYOUT, |entry| entry.value.time());
+    Ok(Some(Voice { codec: pick(CODECS, codec.value.text()), playout }))
 }
 
 /// The stacks of both ends.
@@ -227,6 +255,9 @@ fn direction(
         }
         Directions::Both if matches!(workload, Workload::RequestResponse { .. }) => {
             "requests have one direction; write \"forward\" or \"reverse\" for it"
+        }
+        Directions::Both if workload.arrivals().is_some() => {
+            "the files of arrivals have one direction; write \"forward\" or \"reverse\" for it"
         }
         _ => return Ok(direction),
     };

@@ -57,7 +57,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     }
     let link_elements = links;
     let mut links = link::links(&link_elements, &link_defaults, source)?;
-    let flows = flow::flows(&flows, &flow_defaults, &links, duration)?;
+    let flows = flow::flows(&flows, &flow_defaults, (&links, duration), source)?;
     let ip = pick(IP_VERSIONS, head.text("ip"));
     addresses::links(&link_elements, &mut links, (ip, &flows))?;
     topology::check(&links, &flows)?;

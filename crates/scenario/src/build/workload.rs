@@ -1,10 +1,14 @@
 //! Workloads of applications.
 
-use crate::choices::{DISTRIBUTIONS, Protocols, pick};
+use crate::choices::{DISTRIBUTIONS, LENGTHS, Lengths, Protocols, pick};
 use crate::error::{Fault, Origin};
-use crate::model::{MessageSize, Workload};
-use crate::values::{Checked, Value};
+use crate::message_files;
+use crate::model::{Arrivals, Bursts, Distribution, MessageSize, Workload};
+use crate::trace::Source;
+use crate::values::{Checked, Value, Values};
+use anabranch_base::time::Time;
 use anabranch_settings::policy::Reliability;
+use std::sync::Arc;
 
 /// A workload from its checked table. `header` is the place of the flow's header, for errors about missing
 /// keys.
@@ -12,24 +16,23 @@ pub(super) fn workload(
     entry: &Checked,
     owner: &str,
     protocol: Protocols,
-    header: Origin,
+    (header, source): (Origin, Source<'_>),
 ) -> Result<Workload, Fault> {
     let values = entry.value.table();
-    let sizes = |key| values.find(key).map(|entry| message_size(entry, key, owner)).transpose();
+    let sizes = |key| values.find(key).map(|entry| message_size(entry, key, owner, source)).transpose();
     let message = sizes("message")?;
-    let sized = || message.expect("the table of keys has a default");
+    let sized = || message.clone().expect("the table of keys has a default");
     let rate = values.find("rate").map(|entry| entry.value.rate());
     let workload = match values.kind() {
+        "recorded" => Workload::Recorded(message_files::recording(values.get("file"), source)?),
         "saturated" => Workload::Saturated { message },
-        "file" => Workload::File { size: values.size("size"), message },
-        "rate" => Workload::Rate { rate: rate.expect("required"), message: sized() },
-        "on-off" => Workload::OnOff {
-            on: values.time("on"),
-            off: values.time("off"),
-            exponential: pick(DISTRIBUTIONS, values.text("distribution")),
-            rate,
-            message: sized(),
+        "file" => Workload::File {
+            size: sizes("size")?.expect("required"),
+            message,
+            arrivals: values.find("arrivals").map(|entry| arrivals(entry.value.table())),
         },
+        "rate" => Workload::Rate { rate: rate.expect("required"), message: sized() },
+        "on-off" => Workload::OnOff { bursts: bursts(entry, owner, header)?, rate, message: sized() },
         "messages" => Workload::Messages {
             message: sized(),
             interval: values.time("interval"),
@@ -53,6 +56,85 @@ pub(super) fn workload(
         return Err(Fault::new(origin, message));
     }
     Ok(workload)
+}
+
+fn arrivals(values: &Values) -> Arrivals {
+    Arrivals {
+        mean_interval: values.time("mean_interval"),
+        exponential: pick(DISTRIBUTIONS, values.text("distribution")),
+        count: values.find("count").map(|entry| entry.value.integer()),
+        max_open: values.integer("max_open") as u32,
+    }
+}
+
+/// The shape of Pareto distributions of bursts without `shape`.
+const DEFAULT_SHAPE: f64 = 1.5;
+
+/// Its maximum: larger shapes have a finite variance.
+const MAX_SHAPE: f64 = 2.0;
+
+/// Bursts by their mean lengths, or by their times.
+fn bursts(entry: &Checked, owner: &str, header: Origin) -> Result<Bursts, Fault> {
+    let values = entry.value.table();
+    let given = |key: &&str| values.find(key).filter(|entry| entry.origin != Origin::Nowhere);
+    if let Some(periods) = values.find("periods") {
+        if let Some(other) = ["on", "off", "distribution", "shape"].iter().find_map(given) {
+            let message =
+                format!("the workload of {owner} has both periods and {}; keep one of them", other.key);
+            return Err(Fault::new(other.origin, message));
+        }
+        return periods_of(periods, owner).map(Bursts::Periods);
+    }
+    let length = |key: &str, example: &str| {
+        values.find(key).map(|entry| entry.value.time()).ok_or_else(|| {
+            let origin = if entry.origin == Origin::Nowhere { header } else { entry.origin };
+            let message =
+                format!("workload of {owner} has no {key}; add {key} = \"{example}\", or periods = [[\"1 s\", \"5 s\"]]");
+            Fault::new(origin, message)
+        })
+    };
+    let (on, off) = (length("on", "2 s")?, length("off", "1 s")?);
+    let distribution = match (pick(LENGTHS, values.text("distribution")), values.find("shape")) {
+        (Lengths::Pareto, shape) => {
+            let value = shape.map_or(DEFAULT_SHAPE, |shape| shape.value.number());
+            if let Some(shape) = shape.filter(|_| value > MAX_SHAPE) {
+                let message = format!(
+                    "workload.shape of {owner} is {value}; write a number above 1 and at most {MAX_SHAPE}"
+                );
+                return Err(Fault::new(shape.origin, message));
+            }
+            Distribution::Pareto { shape: value }
+        }
+        (_, Some(shape)) => {
+            let message =
+                format!("the workload of {owner} has a shape; add distribution = \"pareto\", or remove it");
+            return Err(Fault::new(shape.origin, message));
+        }
+        (Lengths::Constant, None) => Distribution::Constant,
+        (Lengths::Exponential, None) => Distribution::Exponential,
+    };
+    Ok(Bursts::Drawn { on, off, distribution })
+}
+
+/// The times of bursts, which ascend.
+fn periods_of(entry: &Checked, owner: &str) -> Result<Arc<[[Time; 2]]>, Fault> {
+    let mut last = None;
+    let mut all = Vec::new();
+    for period in entry.value.list() {
+        let [start, end] = [0, 1].map(|at| Time::ZERO + period.list()[at].time());
+        if end <= start || last.is_some_and(|last| start < last) {
+            let message = format!(
+                "workload.periods of {owner} has a burst from {} s to {} s; write each with its end after its start, and \
+                 after the one before",
+                start.as_secs_f64(),
+                end.as_secs_f64()
+            );
+            return Err(Fault::new(entry.origin, message));
+        }
+        last = Some(end);
+        all.push([start, end]);
+    }
+    Ok(all.into())
 }
 
 /// Limits of the retransmission of each message.
@@ -97,7 +179,7 @@ fn without_feedback(workload: &Workload, owner: &str) -> Result<(), String> {
     ))
 }
 
-fn message_size(entry: &Checked, key: &str, owner: &str) -> Result<MessageSize, Fault> {
+fn message_size(entry: &Checked, key: &str, owner: &str, source: Source<'_>) -> Result<MessageSize, Fault> {
     let values = match &entry.value {
         Value::Size(bytes) => return Ok(MessageSize::Constant(*bytes)),
         Value::Table(values) => values,
@@ -105,7 +187,7 @@ fn message_size(entry: &Checked, key: &str, owner: &str) -> Result<MessageSize, 
     };
     let [only] = values.entries.as_slice() else {
         let message = format!(
-            "{key} of {owner} must have exactly one of uniform, exponential and pareto, but has {}",
+            "{key} of {owner} must have exactly one of uniform, exponential, pareto and file, but has {}",
             values.entries.len()
         );
         return Err(Fault::new(entry.origin, message));
@@ -119,6 +201,7 @@ fn message_size(entry: &Checked, key: &str, owner: &str) -> Result<MessageSize, 
         Err(Fault::new(only.origin, message))
     };
     match (only.key, &only.value) {
+        ("file", _) => message_files::size_list(only, source).map(MessageSize::Listed),
         ("uniform", Value::List(ends)) => {
             let (low, high) = ordered(ends[0].size(), ends[1].size())?;
             Ok(MessageSize::Uniform { low, high })

@@ -95,6 +95,21 @@ impl Histogram {
         None
     }
 
+    /// Adds all values of another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.total += other.total;
+        self.weighted_nanos += other.weighted_nanos;
+        for (at, &weight) in other.weights.iter().enumerate().filter(|(_, weight)| **weight > 0) {
+            let bucket = other.first + at;
+            match self.weights.get_mut(bucket.wrapping_sub(self.first)) {
+                Some(sum) => *sum += weight,
+                None => *self.make_room(bucket) += weight,
+            }
+        }
+    }
+
     /// Removes all values.
     pub fn clear(&mut self) {
         *self = Self::default();

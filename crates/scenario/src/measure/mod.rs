@@ -2,11 +2,15 @@
 //! events.
 
 mod after_events;
+mod datagrams;
 mod histogram;
 mod mean;
 mod pace;
+mod voice;
 
 pub use after_events::{AFTER_EVENT_SPAN, AfterEvents, Deliveries, MAX_COUNTED_EVENTS};
+pub use datagrams::Datagrams;
 pub use histogram::Histogram;
 pub use mean::TimeMeans;
 pub use pace::{Outage, Pace};
+pub use voice::{Codec, Rating, Voice};

@@ -66,7 +66,7 @@ pub struct Capture {
     writer: pcapng::Writer<BufWriter<Unfinished>>,
     /// In the order of [`Interface`]; `None` for ends that are not captured.
     ends: Vec<Option<Ports>>,
-    /// Which flows are captured, followed by which connections behind proxies.
+    /// Which connections are captured.
     flows: Vec<bool>,
 }
 
@@ -116,10 +116,7 @@ impl Capture {
             };
             flows[at] = true;
         }
-        // The connections behind proxies follow.
-        for (at, _) in scenario.proxied() {
-            flows.push(flows[at]);
-        }
+        let flows = scenario.flows_of_connections().into_iter().map(|at| flows[at]).collect();
         let file = BufWriter::new(open()?);
         let mut writer = pcapng::Writer::with_snaplen(file, settings.snaplen.unwrap_or_default())?;
         let mut wanted = Vec::new();

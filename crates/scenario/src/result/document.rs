@@ -3,7 +3,7 @@
 //! Counts cover the whole run. Rates, means, delays and times by cause cover the measured part, between the
 //! end of the warm-up and the end of the run. Values that only a simulation has are absent in other worlds.
 
-use crate::measure::Histogram;
+use super::values::{MeanMax, Quantiles};
 use crate::model::Scenario;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -244,6 +244,42 @@ part! {
         /// Time from writing a request to reading the last byte of its response; absent without a response.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         response_time_s: Option<Quantiles>,
+        /// UDP: share lost of the datagrams that were sent in the measured part and did not remain on the way. This key and the next two are
+        /// absent for other protocols, without datagrams, and in the kernel's world.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lost_share: Option<f64>,
+        /// UDP: number of further copies that arrived, relative to the same datagrams.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duplicated_share: Option<f64>,
+        /// UDP: interarrival jitter after the last datagram (RFC 3550 §6.4.1), seconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        jitter_s: Option<f64>,
+        /// With `voice`: transmission rating R of the call. The delay is that of the first datagram of the measured part plus
+        /// `playout`; datagrams with a longer delay are lost for the call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        r_factor: Option<f64>,
+        /// With `voice`: mean opinion score, from 1 to 4.5.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mos: Option<f64>,
+        /// Connections of a flow with arrivals that arrived, including refused ones. This key and the next four are absent
+        /// for other flows. Of a flow with arrivals, the keys about a single connection are empty or absent: paths,
+        /// buffers, times by cause and values about events.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        arrived: Option<u64>,
+        /// Connections that were open at the end or had ended, without having delivered their whole file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unfinished: Option<u64>,
+        /// Arrivals that were refused, because `max_open` connections were open or the host had no free port.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<u64>,
+        /// From the arrival of a connection to the reading of its last byte; absent if none finished in the measured part.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        completion_time_s: Option<Quantiles>,
+        /// These times relative to the completion time of the same file, alone in the network as it is at the start, and
+        /// without losses of the loss models; numbers without a unit. Of a random thousand of the connections, if more
+        /// finished.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        slowdown: Option<Quantiles>,
         /// If links fail and recover: time from the last link's recovery to the first of six successive spans that
         /// are fast enough, seconds. Spans have 0.5 s and begin 0.1 s apart. Each tenth of a second counts up to
         /// the mean of the measured part before the outage only, so that data held back by the outage adds
@@ -502,37 +538,6 @@ part! {
     }
 }
 
-/// A distribution of delays, seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Quantiles {
-    /// Mean.
-    pub mean: f64,
-    /// Median.
-    pub p50: f64,
-    /// 95th percentile.
-    pub p95: f64,
-    /// 99th percentile.
-    pub p99: f64,
-}
-
-impl Quantiles {
-    /// Quantiles of a histogram; `None` if it is empty.
-    pub fn of(histogram: &Histogram) -> Option<Self> {
-        let quantile = |q| histogram.quantile_s(q).unwrap_or_default();
-        let mean = histogram.mean_s()?;
-        Some(Self { mean, p50: quantile(0.5), p95: quantile(0.95), p99: quantile(0.99) })
-    }
-}
-
-/// A value over time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MeanMax {
-    /// Mean over time.
-    pub mean: f64,
-    /// Largest value.
-    pub max: u64,
-}
-
 /// The parts of a result, each by the name of its type.
 pub fn parts() -> Vec<(&'static str, &'static [Field])> {
     const fn number(name: &'static str, kind: &'static str, doc: &'static str) -> Field {
@@ -577,29 +582,5 @@ impl Document {
     /// The document of a run of `scenario`.
     pub fn new(result: RunResult, scenario: &Scenario) -> Self {
         Self { result, scenario: crate::to_json(scenario) }
-    }
-}
-
-/// Jain's fairness index, (Σx)² / (n Σx²); `None` without a positive value.
-pub fn jain(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (mut n, mut sum, mut squares) = (0.0, 0.0, 0.0);
-    for value in values {
-        n += 1.0;
-        sum += value;
-        squares += value * value;
-    }
-    (squares > 0.0).then(|| sum * sum / (n * squares))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jain_equals_values_computed_by_hand() {
-        assert_eq!(jain([3.0, 3.0].into_iter()), Some(1.0));
-        assert_eq!(jain([5.0, 0.0].into_iter()), Some(0.5));
-        assert!((jain([1.0, 3.0].into_iter()).unwrap() - 0.8).abs() < 1e-12);
-        assert_eq!(jain([0.0].into_iter()), None);
     }
 }

@@ -1,6 +1,7 @@
 //! Conversion of a link's counters to its result.
 
-use super::document::{DIRECTIONS, LinkResult, MeanMax};
+use super::document::{DIRECTIONS, LinkResult};
+use super::values::MeanMax;
 use crate::Scenario;
 use anabranch_base::time::Time;
 use anabranch_netem::{DropCause, Interface, Totals};

@@ -8,11 +8,11 @@ mod metrics;
 mod names;
 mod page;
 mod table;
+mod values;
 
 pub use document::{
     DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult,
-    MeanMax, MiddleboxResult, PathResult, Quantiles, RouterRecord, RunResult, StreamResult, WantedPathResult,
-    jain, parts,
+    MiddleboxResult, PathResult, RouterRecord, RunResult, StreamResult, WantedPathResult, parts,
 };
 pub use limits::{Times, blocked};
 pub use links::Measured;
@@ -20,3 +20,4 @@ pub use metrics::{Level, METRICS, Metric};
 pub use names::PathNames;
 pub use page::{metrics, results};
 pub use table::{INTERVAL, Sink, Subject, Table};
+pub use values::{MeanMax, Quantiles, jain};

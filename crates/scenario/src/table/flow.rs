@@ -1,7 +1,7 @@
 //! Keys of flows: those of this crate, and the settings of their protocols.
 
 use super::{JOINED, WORKLOAD, protocols};
-use crate::choices::{FLOW_DIRECTIONS, PROTOCOLS, Protocols, STACKS, choices};
+use crate::choices::{CODECS, FLOW_DIRECTIONS, PROTOCOLS, Protocols, STACKS, choices};
 use crate::keys::{Default, Key, Section, Shape};
 use crate::written::Written;
 use anabranch_settings::key::{self, Part, Place, Takes};
@@ -241,6 +241,23 @@ static COMMON: &[Key] = &[
          stack in place of the kernel's; the simulator ignores the key.",
     )
     .only(Protocols::ANY_TCP),
+    Key::new(
+        "voice",
+        Shape::OneOf(|| choices(CODECS)),
+        Default::Nothing("no rating"),
+        "Rates the datagrams as a call with this codec: the result has the transmission rating R and the mean opinion score \
+         (Cole, Rosenbluth 2001). Its workload has to offer the codec's packets, for example 160 B every 20 ms of g711, or \
+         20 B of g729. In the simulator and the user world.",
+    )
+    .only(Protocols::UDP),
+    Key::new(
+        "playout",
+        Shape::Time { zero: true },
+        Default::Nothing("60 ms with `voice`"),
+        "Time for which the receiver of a call holds the first datagram that is measured: it plays each datagram that long \
+         after the delay of the first, and a later one is lost for the call.",
+    )
+    .only(Protocols::UDP),
     Key::new(
         "mtu",
         Shape::Octets { min: 576, max: 65_535 },

@@ -1,7 +1,8 @@
 //! Keys of workloads and message sizes.
 
-use crate::choices::{DISTRIBUTIONS, choices};
+use crate::choices::{DISTRIBUTIONS, LENGTHS, choices};
 use crate::keys::{Default, Key, Kind, Kinds, Section, Shape};
+use crate::model::MAX_OPEN;
 
 /// Workloads of applications.
 pub(crate) static WORKLOAD: Kinds = Kinds {
@@ -25,8 +26,20 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                 title: "workload = { kind = \"file\", … }",
                 doc: "writes `size` bytes, then closes; not for udp",
                 keys: &[&[
-                    Key::new("size", Shape::Size, Default::Required("\"10 MB\""), "Number of bytes."),
+                    Key::new(
+                        "size",
+                        MESSAGE_SIZE,
+                        Default::Required("\"10 MB\""),
+                        "Number of bytes: one size, or a distribution as for `message`, from which each connection \
+                         draws its size.",
+                    ),
                     STREAM_MESSAGE,
+                    Key::new(
+                        "arrivals",
+                        Shape::Section(|| &ARRIVALS),
+                        Default::Nothing("one connection"),
+                        "Connections that begin during the run, each with its own file.",
+                    ),
                 ]],
             },
         },
@@ -57,16 +70,39 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                     Key::new(
                         "on",
                         Shape::Time { zero: false },
-                        Default::Required("\"2 s\""),
+                        Default::Nothing("`periods`"),
                         "Mean length of a burst.",
                     ),
                     Key::new(
                         "off",
                         Shape::Time { zero: false },
-                        Default::Required("\"1 s\""),
+                        Default::Nothing("`periods`"),
                         "Mean length of a silence.",
                     ),
-                    distribution("Distribution of the lengths of bursts and silences."),
+                    Key::new(
+                        "distribution",
+                        Shape::OneOf(|| choices(LENGTHS)),
+                        Default::Is("\"constant\""),
+                        "Distribution of the lengths of bursts and silences.",
+                    ),
+                    Key::new(
+                        "shape",
+                        Shape::Above { min: 1.0 },
+                        Default::Nothing("1.5 with `pareto`"),
+                        "Shape of a Pareto distribution, at most 2: the minimum is mean · (shape − 1) / shape, and a \
+                         smaller shape gives a heavier tail. The sum of many such sources is self-similar.",
+                    ),
+                    Key::new(
+                        "periods",
+                        Shape::List {
+                            of: &Shape::List { of: &Shape::Time { zero: true }, min: 2, max: 2 },
+                            min: 1,
+                            max: 65_535,
+                        },
+                        Default::Nothing("`on` and `off`"),
+                        "Start and end of each burst, times of the run in ascending order, instead of `on` and `off`: \
+                         `[[\"1 s\", \"5 s\"], [\"7 s\", \"8 s\"]]`. The application closes after the last one.",
+                    ),
                     Key::new(
                         "rate",
                         Shape::Rate { zero: false },
@@ -115,6 +151,22 @@ pub(crate) static WORKLOAD: Kinds = Kinds {
                          abandoned, instead of `lifetime` (sctp and cmt-sctp; RFC 7496).",
                     ),
                 ]],
+            },
+        },
+        Kind {
+            name: "recorded",
+            source: "",
+            section: Section {
+                title: "workload = { kind = \"recorded\", … }",
+                doc: "writes the messages of a file at their times, then closes",
+                keys: &[&[Key::new(
+                    "file",
+                    Shape::Text,
+                    Default::Required("\"messages.csv\""),
+                    "A CSV file with rows of `time_s,bytes`, its path relative to the scenario file: seconds since the \
+                     start of the flow, which must not fall, and the size of a message, from 1 byte to 1 GiB. A first \
+                     line with these names is skipped.",
+                )]],
             },
         },
         Kind {
@@ -176,6 +228,41 @@ const SIZED_MESSAGE: Key = Key::new(
     "Sizes of the messages that the application writes.",
 );
 
+/// `arrivals = { … }` of files.
+static ARRIVALS: Section = Section {
+    title: "arrivals = { … } of a file",
+    doc: "Connections that begin during the run, the first at the `start` of the flow and none after its `stop`. A \
+          connection is open until both ends have closed it or one has aborted it. The flow has one result for all: \
+          goodput, completion times, slowdown, and numbers of unfinished and refused connections. Not with `through` \
+          or `direction = \"both\"`. In the simulator and the user world.",
+    keys: &[&[
+        Key::new(
+            "mean_interval",
+            Shape::Time { zero: false },
+            Default::Required("\"50 ms\""),
+            "Mean time from one arrival to the next.",
+        ),
+        Key::new(
+            "distribution",
+            Shape::OneOf(|| choices(DISTRIBUTIONS)),
+            Default::Is("\"exponential\""),
+            "Distribution of these times.",
+        ),
+        Key::new(
+            "count",
+            Shape::Integer { min: 1, max: i64::MAX as u64 },
+            Default::Nothing("until the end"),
+            "Number of arrivals.",
+        ),
+        Key::new(
+            "max_open",
+            Shape::Integer { min: 1, max: MAX_OPEN },
+            Default::Is("500"),
+            "Largest number of connections open at the same time; further arrivals are refused.",
+        ),
+    ]],
+};
+
 /// `message = { … }`, also for requests and responses.
 static MESSAGE: Section = Section {
     title: "message = { … }",
@@ -198,6 +285,13 @@ static MESSAGE: Section = Section {
             Shape::Section(|| &PARETO),
             Default::Nothing("another distribution"),
             "Pareto: many small messages and a few very large ones.",
+        ),
+        Key::new(
+            "file",
+            Shape::Text,
+            Default::Nothing("another distribution"),
+            "The sizes of a file in turn, and again from the first, its path relative to the scenario file: on each line a \
+             whole number of bytes, from 1 to 1 GiB.",
         ),
     ]],
 };

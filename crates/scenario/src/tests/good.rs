@@ -121,6 +121,13 @@ fn flow_defaults_apply_to_flows_with_the_key() {
         (settings.delayed_ack, settings.recovery, settings.abc_limit),
         (None, Recovery::Sack, Some(2))
     );
+    let arrivals = Arrivals {
+        mean_interval: Duration::from_millis(50),
+        exponential: false,
+        count: Some(1000),
+        max_open: 7,
+    };
+    assert_eq!(tcp.workload.arrivals(), Some(arrivals));
     assert_eq!((tcp.start, tcp.stop), (Time::from_secs_f64(0.25), Some(Time::from_secs_f64(50.0))));
     let Protocol::Mptcp(mptcp) = &many.protocol else { panic!("{many:?}") };
     let subflow = &mptcp.tcp;
@@ -142,6 +149,8 @@ fn flow_defaults_apply_to_flows_with_the_key() {
     let Protocol::Sctp(sctp) = &single.protocol else { panic!("{single:?}") };
     assert_eq!((sctp.cmt, sctp.splitting.sides, sctp.scheduler.name), (false, Sides::None, "weighted"));
     assert_eq!(sctp.congestion.options.slow_start, SlowStart::Rfc, "it has no coupled control");
+    let call = Voice { codec: Codec::G729, playout: Duration::from_millis(80) };
+    assert_eq!((datagrams.voice, tcp.voice), (Some(call), None));
     assert_eq!((&datagrams.protocol, datagrams.direction), (&Protocol::Udp, Directions::Both));
     assert_eq!((tcp.direction, asks.direction), (Directions::Forward, Directions::Reverse));
     let requests = Workload::RequestResponse {
@@ -152,6 +161,48 @@ fn flow_defaults_apply_to_flows_with_the_key() {
         count: Some(12),
     };
     assert_eq!(asks.workload, requests);
+}
+
+#[test]
+fn workloads_come_from_files() {
+    let sets = |value: &str| [("flow.call.workload".to_owned(), value.to_owned())];
+    let read = |value: &str| parse_with(BASE, "s.toml", &sets(value), &files).unwrap();
+    let recorded = read(r#"{ kind = "recorded", file = "messages.csv" }"#);
+    let messages = vec![(Duration::ZERO, 160), (Duration::from_millis(20), 7)];
+    let recording = Recording { file: "messages.csv".into(), messages };
+    assert_eq!(recorded.flows[1].workload, Workload::Recorded(recording.into()));
+    let listed = read(r#"{ kind = "rate", rate = "1 Mbit/s", message = { file = "sizes.csv" } }"#);
+    let Workload::Rate { message, .. } = &listed.flows[1].workload else { panic!("a rate") };
+    let list = SizeList { file: "sizes.csv".into(), sizes: vec![100, 7] };
+    assert_eq!(*message, MessageSize::Listed(list.into()));
+    for scenario in [recorded, listed] {
+        assert_eq!(parse_with(&to_toml(&scenario), "again.toml", &[], &files).as_ref(), Ok(&scenario));
+    }
+}
+
+#[test]
+fn bursts_have_times_or_lengths() {
+    let sets = |value: &str| {
+        [("flow.call.workload".to_owned(), format!("{{ kind = \"on-off\", rate = \"1 Mbit/s\", {value} }}"))]
+    };
+    let bursts = |value: &str| {
+        let scenario = parse(BASE, "s.toml", &sets(value)).unwrap();
+        assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
+        match &scenario.flows[1].workload {
+            Workload::OnOff { bursts, .. } => bursts.clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let [on, off] = [2, 1].map(Duration::from_secs);
+    let pareto = |shape| Bursts::Drawn { on, off, distribution: Distribution::Pareto { shape } };
+    let lengths = "on = \"2 s\", off = \"1 s\", distribution = \"pareto\"";
+    assert_eq!(bursts(lengths), pareto(1.5));
+    assert_eq!(bursts(&format!("{lengths}, shape = 2")), pareto(2.0));
+    let times = [[1.0, 5.0], [5.0, 6.5]].map(|period| period.map(Time::from_secs_f64));
+    assert_eq!(
+        bursts("periods = [[\"1 s\", \"5 s\"], [\"5 s\", \"6500 ms\"]]"),
+        Bursts::Periods(times.into())
+    );
 }
 
 #[test]

@@ -17,8 +17,8 @@ pub struct Lengths {
 
 impl Lengths {
     /// Sizes with these distributions. Two instances with the same `rng` are equal.
-    pub fn new(request: MessageSize, response: MessageSize, rng: &Rng) -> Self {
-        let sizes = |message, name| Sizes::new(message, rng.fork(name));
+    pub fn new(request: &MessageSize, response: &MessageSize, rng: &Rng) -> Self {
+        let sizes = |message: &MessageSize, name| Sizes::new(message.clone(), rng.fork(name));
         Self { requests: sizes(request, "requests"), answers: sizes(response, "answers") }
     }
 }

@@ -5,12 +5,16 @@
 //! While the transport accepts nothing the application is not polled, so data produced at a given rate
 //! accumulates and is sent later.
 
+mod arrivals;
 mod exchange;
+mod on_off;
 mod pattern;
+mod recorded;
 mod relay;
 mod sizes;
 mod timing;
 
+pub use arrivals::ArrivalProcess;
 pub use exchange::Client;
 pub use sizes::Sizes;
 

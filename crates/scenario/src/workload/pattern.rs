@@ -2,9 +2,11 @@
 
 use super::Sizes;
 use super::exchange::{Client, Lengths, Server};
+use super::on_off::{OnOff, Spans};
+use super::recorded::Recorded;
 use super::relay::Relay;
 use super::timing::{Interval, Next};
-use crate::model::{MessageSize, Workload};
+use crate::model::{Distribution, MessageSize, Workload};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_base::units::Rate;
@@ -19,6 +21,7 @@ pub(super) enum Pattern {
     File { left: u64, sizes: Option<Sizes> },
     Paced(Paced),
     OnOff(Box<OnOff>),
+    Recorded(Recorded),
     Client(Box<Client>),
     Server(Box<Server>),
     Relay(Relay),
@@ -42,44 +45,36 @@ enum Gap {
     Interval(Interval),
 }
 
-/// Bursts and silence.
-#[derive(Clone, Debug)]
-pub(super) struct OnOff {
-    on: Interval,
-    off: Interval,
-    /// The current or next burst.
-    burst: [Time; 2],
-    /// The next message of a burst with a rate.
-    next: Time,
-    rate: Option<Rate>,
-    sizes: Sizes,
-}
-
 impl Pattern {
     pub(super) fn new(workload: &Workload, start: Time, whole: Option<u64>, rng: &Rng) -> Self {
-        let sizes = |message: MessageSize| Sizes::new(message, rng.fork("sizes"));
-        let optional = |message: Option<MessageSize>| message.or(whole.map(MessageSize::Constant)).map(sizes);
-        let interval = |mean, exponential, name| Interval::new(mean, exponential, rng.fork(name));
-        match *workload {
-            Workload::Saturated { message } => Self::Saturated { sizes: optional(message) },
-            Workload::File { size, message } => Self::File { left: size, sizes: optional(message) },
+        let sizes = |message: &MessageSize| Sizes::new(message.clone(), rng.fork("sizes"));
+        let whole = whole.map(MessageSize::Constant);
+        let optional = |message: Option<&MessageSize>| message.or(whole.as_ref()).map(sizes);
+        let interval = |mean, exponential, name| {
+            Interval::new(mean, Distribution::exponential(exponential), rng.fork(name))
+        };
+        match workload {
+            Workload::Saturated { message } => Self::Saturated { sizes: optional(message.as_ref()) },
+            Workload::File { size, message, .. } => Self::File {
+                left: Sizes::new(size.clone(), rng.fork("file")).draw(),
+                sizes: optional(message.as_ref()),
+            },
             Workload::Rate { rate, message } => {
-                Self::Paced(Paced { sizes: sizes(message), gap: Gap::Rate(rate), next: start, left: None })
+                Self::Paced(Paced { sizes: sizes(message), gap: Gap::Rate(*rate), next: start, left: None })
             }
             Workload::Messages { message, interval: mean, exponential, count, .. } => {
-                let gap = Gap::Interval(interval(mean, exponential, "interval"));
-                Self::Paced(Paced { sizes: sizes(message), gap, next: start, left: count })
+                let gap = Gap::Interval(interval(*mean, *exponential, "interval"));
+                Self::Paced(Paced { sizes: sizes(message), gap, next: start, left: *count })
             }
-            Workload::OnOff { on, off, exponential, rate, message } => {
-                let mut on = interval(on, exponential, "on");
-                let burst = [start, start + on.draw()];
-                let off = interval(off, exponential, "off");
-                Self::OnOff(Box::new(OnOff { on, off, burst, next: start, rate, sizes: sizes(message) }))
+            Workload::Recorded(recording) => Self::Recorded(Recorded::new(recording, start)),
+            Workload::OnOff { bursts, rate, message } => {
+                let bursts = Spans::new(bursts, start, rng);
+                Self::OnOff(Box::new(OnOff::new(bursts, *rate, sizes(message))))
             }
             Workload::RequestResponse { request, response, think, exponential, count } => {
                 let lengths = Lengths::new(request, response, rng);
-                let think = interval(think, exponential, "think");
-                Self::Client(Box::new(Client::new(lengths, think, count, start)))
+                let think = interval(*think, *exponential, "think");
+                Self::Client(Box::new(Client::new(lengths, think, *count, start)))
             }
         }
     }
@@ -87,7 +82,7 @@ impl Pattern {
     /// The pattern that answers the requests of the pattern of the same workload and `rng`; `None` if it has
     /// no requests.
     pub(super) fn answering(workload: &Workload, rng: &Rng) -> Option<Self> {
-        let Workload::RequestResponse { request, response, .. } = *workload else { return None };
+        let Workload::RequestResponse { request, response, .. } = workload else { return None };
         Some(Self::Server(Box::new(Server::new(Lengths::new(request, response, rng)))))
     }
 
@@ -104,6 +99,7 @@ impl Pattern {
             }
             Self::Paced(paced) => paced.next(now),
             Self::OnOff(on_off) => on_off.next(now),
+            Self::Recorded(recorded) => recorded.next(now),
             Self::Client(client) => client.next(now),
             Self::Server(server) => server.next(now),
             Self::Relay(relay) => relay.next(),
@@ -128,38 +124,5 @@ impl Paced {
             Gap::Interval(interval) => interval.draw(),
         };
         Next::Message { len, born: Some(born) }
-    }
-}
-
-impl OnOff {
-    fn next(&mut self, now: Time) -> Next {
-        let Some(rate) = self.rate else {
-            while now >= self.burst[1] {
-                self.turn();
-            }
-            return if now < self.burst[0] {
-                Next::At(self.burst[0])
-            } else {
-                Next::Message { len: self.sizes.draw(), born: None }
-            };
-        };
-        while self.next >= self.burst[1] {
-            self.turn();
-        }
-        if self.next > now {
-            return Next::At(self.next);
-        }
-        let (born, len) = (self.next, self.sizes.draw());
-        self.next += rate.time_to_send(len);
-        Next::Message { len, born: Some(born) }
-    }
-
-    /// Moves to the next burst. The part of a gap that does not fit into the burst continues in the next one,
-    /// so that the long-term rate is the rate within bursts times their share of the time.
-    fn turn(&mut self) {
-        let rest = self.next.since(self.burst[1]);
-        let start = self.burst[1] + self.off.draw();
-        self.burst = [start, start + self.on.draw()];
-        self.next = start + rest;
     }
 }

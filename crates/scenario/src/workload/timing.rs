@@ -1,5 +1,6 @@
 //! Times and durations of workloads.
 
+use crate::model::Distribution;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 
@@ -13,17 +14,17 @@ pub(super) enum Next {
     End,
 }
 
-/// A duration, constant or exponentially distributed.
+/// A duration, constant or random.
 #[derive(Clone, Debug)]
 pub(super) struct Interval {
     mean: Duration,
-    exponential: bool,
+    distribution: Distribution,
     rng: Rng,
 }
 
 impl Interval {
-    pub(super) const fn new(mean: Duration, exponential: bool, rng: Rng) -> Self {
-        Self { mean, exponential, rng }
+    pub(super) const fn new(mean: Duration, distribution: Distribution, rng: Rng) -> Self {
+        Self { mean, distribution, rng }
     }
 
     /// True if the interval is always zero.
@@ -33,10 +34,15 @@ impl Interval {
 
     /// Draws an interval: at least a nanosecond, so that time advances.
     pub(super) fn draw(&mut self) -> Duration {
-        let drawn = if self.exponential {
-            Duration::from_secs_f64(self.rng.exponential(self.mean.as_secs_f64()))
-        } else {
-            self.mean
+        let mean_s = self.mean.as_secs_f64();
+        let drawn = match self.distribution {
+            Distribution::Constant => self.mean,
+            Distribution::Exponential => Duration::from_secs_f64(self.rng.exponential(mean_s)),
+            // The inverse of the distribution function.
+            Distribution::Pareto { shape } => {
+                let min_s = mean_s * (shape - 1.0) / shape;
+                Duration::from_secs_f64(min_s * libm::pow(1.0 - self.rng.unit(), -1.0 / shape))
+            }
         };
         drawn.max(Duration::from_nanos(1))
     }

@@ -4,7 +4,7 @@ use super::delivery::{Access, DeliveryChecker, Service};
 use super::side::SENDER;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Endpoint, Event, Reason, Reliability, Write};
-use anabranch_scenario::measure::Deliveries;
+use anabranch_scenario::measure::{Deliveries, Voice};
 use anabranch_scenario::workload::{Application, Step};
 use anabranch_wire::Payload;
 
@@ -67,6 +67,12 @@ pub struct Transfer {
 }
 
 impl Transfer {
+    /// Rates its datagrams as a call, if there is one.
+    #[must_use]
+    pub fn with_voice(self, voice: Option<Voice>) -> Self {
+        Self { checker: self.checker.with_voice(voice), ..self }
+    }
+
     /// A transfer without written data.
     pub fn new(writer: Application, service: Service, streams: Streams) -> Self {
         Self {
@@ -204,6 +210,14 @@ impl Applications {
         }
     }
 
+    /// Records that a further copy of a datagram from an end has arrived.
+    #[cold]
+    pub fn record_duplicate(&mut self, side: usize) {
+        if let Some(transfer) = &mut self.transfers[side] {
+            transfer.checker.duplicated();
+        }
+    }
+
     /// Starts to count deliveries over time, in a run with events.
     pub fn keep_over_time(&mut self, deliveries: &Deliveries) {
         for transfer in self.transfers.iter_mut().flatten() {
@@ -234,9 +248,9 @@ impl Applications {
     }
 
     /// Discards the delays of the warm-up.
-    pub fn restart_delays(&mut self) {
+    pub fn restart_delays(&mut self, now: Time) {
         for transfer in self.transfers.iter_mut().flatten() {
-            transfer.checker.restart_delays();
+            transfer.checker.restart_delays(now);
             transfer.writer.restart_response_times();
         }
     }

@@ -1,12 +1,14 @@
 //! Builds endpoints and applications from a scenario's flow.
 
 use super::applications::{Applications, Streams, Transfer};
+use super::arrivals::{ArrivingFlow, ArrivingFlows};
 use super::delivery::Service;
 use super::flow::{Flow, Parts};
 use super::hosts::Hosts;
 use super::ports::{self, Own, Services};
 use super::relay::{BUFFER_BYTES, Relays};
 use super::side::{RECEIVER, SENDER};
+use super::template::Template;
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Workload};
 use anabranch_base::rng::Rng;
@@ -14,7 +16,7 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_host::{Backlog, Listening, Protocol, Transport};
 use anabranch_netem::{Interface, InterfaceAddress, Network};
-use anabranch_scenario::workload::Application;
+use anabranch_scenario::workload::{Application, ArrivalProcess};
 use anabranch_settings::policy::Reliability;
 use core::fmt;
 
@@ -43,11 +45,7 @@ impl core::error::Error for FlowError {}
 /// # Errors
 ///
 /// An unknown name, or a workload that the protocol does not support.
-pub fn flows(
-    scenario: &Scenario,
-    network: &mut Network,
-    rng: &Rng,
-) -> Result<(Vec<Flow>, Relays, Hosts), FlowError> {
+pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<Built, FlowError> {
     let mut hosts = Hosts::new(scenario, network, rng);
     let mut services = Services::default();
     let onward: Vec<_> =
@@ -56,16 +54,44 @@ pub fn flows(
     let declared = scenario.flows.iter().enumerate().map(|(index, flow)| (Leg::first(flow), index, flow));
     let all: Vec<_> = declared.chain(behind).collect();
     let mut flows = Vec::with_capacity(all.len());
+    let mut arriving_flows = Vec::new();
+    let connections = scenario.flows_of_connections();
     let ports = ports::of_flows(&all.iter().map(|(.., flow)| *flow).collect::<Vec<_>>());
     for ((index, (leg, flow, declared)), own) in all.into_iter().enumerate().zip(ports) {
         let setup = Setup::new(scenario, network, (index, declared), rng);
         let nodes = network.ends(index);
         let parts = setup.parts(leg, &mut hosts, nodes, (&mut services, own));
         let failed = |reason| FlowError { flow, name: declared.name.clone(), reason };
-        flows.push(Flow::new(index as u32, parts.map_err(failed)?, setup.times()[0]));
+        let parts = parts.map_err(failed)?;
+        if let Some(process) = setup.arrivals() {
+            let places = connections.iter().enumerate().filter(|(_, of)| **of == index);
+            let places = places.map(|(place, _)| place).collect();
+            let template = setup.template(parts).map_err(failed)?;
+            arriving_flows.push(ArrivingFlow::new(index, places, template, process));
+            flows.push(arriving_flows[arriving_flows.len() - 1].place(index));
+        } else {
+            flows.push(Flow::new(index as u32, parts, setup.times()[0]));
+        }
+    }
+    // The other places of each flow follow, in the same order.
+    for arriving_flow in &arriving_flows {
+        flows.extend(arriving_flow.places().skip(1).map(|place| arriving_flow.place(place)));
     }
     let fronts: Vec<_> = onward.iter().map(|(front, _)| *front).collect();
-    Ok((flows, Relays::new(scenario.flows.len(), &fronts), hosts))
+    let relays = Relays::new(scenario.flows.len(), &fronts);
+    Ok(Built { flows, relays, arriving_flows: ArrivingFlows::new(arriving_flows), hosts })
+}
+
+/// The flows of a scenario with their hosts.
+pub struct Built {
+    /// The connections, in the order of [`Scenario::connections`].
+    pub flows: Vec<Flow>,
+    /// The proxies.
+    pub relays: Relays,
+    /// The flows with arrivals.
+    pub arriving_flows: ArrivingFlows,
+    /// The hosts.
+    pub hosts: Hosts,
 }
 
 /// Part of a flow's way that a connection covers.
@@ -143,6 +169,36 @@ impl<'a> Setup<'a> {
         Self { declared, pairs, start, scenario, rng: rng.fork(&format!("flow.{}", declared.name)) }
     }
 
+    /// The arrivals of its connections, if there are several.
+    fn arrivals(&self) -> Option<ArrivalProcess> {
+        let Workload::File { size, arrivals: Some(arrivals), .. } = &self.declared.workload else {
+            return None;
+        };
+        Some(ArrivalProcess::new(arrivals, size.clone(), self.times(), &self.rng.fork("application")))
+    }
+
+    /// The connections of a flow with arrivals.
+    fn template(&self, parts: Parts) -> Result<Template, String> {
+        let Plan { service, streams, message: whole, .. } = self.plan()?;
+        let Parts { hosts, mut opening, source, .. } = parts;
+        opening.1.local_port = 0;
+        let message = match &self.declared.workload {
+            Workload::File { message, .. } => message.clone(),
+            _ => None,
+        };
+        Ok(Template {
+            name: self.declared.name.clone(),
+            hosts,
+            opening,
+            source,
+            service,
+            streams,
+            messages: (message, whole),
+            stop: self.times()[1],
+            rng: self.rng.clone(),
+        })
+    }
+
     /// Start and stop of the flow.
     fn times(&self) -> [Time; 2] {
         [self.declared.drawn_start(&self.rng), self.declared.stop.unwrap_or(Time::MAX)]
@@ -212,7 +268,7 @@ impl<'a> Setup<'a> {
             writers[proxy] = writers[proxy].is_some().then(Application::relaying);
         }
         let transfer = |writer, reader| {
-            let transfer = Transfer::new(writer, plan.service, plan.streams);
+            let transfer = Transfer::new(writer, plan.service, plan.streams).with_voice(self.declared.voice);
             Box::new(if leg.proxy() == Some(reader) {
                 transfer.read_by_proxy(BUFFER_BYTES)
             } else {
@@ -268,7 +324,10 @@ impl<'a> Setup<'a> {
 
     fn udp(&self) -> Result<Plan, String> {
         match self.declared.workload {
-            Workload::Rate { .. } | Workload::Messages { .. } | Workload::OnOff { rate: Some(_), .. } => {}
+            Workload::Rate { .. }
+            | Workload::Messages { .. }
+            | Workload::Recorded(_)
+            | Workload::OnOff { rate: Some(_), .. } => {}
             _ => {
                 return Err("UDP gives no feedback, so its workload needs a rate: \
                             use \"rate\", \"messages\" or \"on-off\" with a rate"

@@ -7,7 +7,7 @@ use super::fragments::Fragments;
 use super::meters::MAX_MEASURED_STREAMS;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Delivery;
-use anabranch_scenario::measure::{Deliveries, Histogram};
+use anabranch_scenario::measure::{Datagrams, Deliveries, Histogram, Voice};
 use anabranch_wire::Payload;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -64,6 +64,8 @@ pub struct DeliveryChecker {
     /// Bytes of these messages, including parts that were delivered.
     abandoned_bytes: u64,
     aborted_bytes: u64,
+    /// Measurements of datagrams.
+    datagrams: Datagrams,
     /// Deliveries over time, in a run with events.
     over_time: Option<Box<Deliveries>>,
     /// Writes and reads since the last query; `None` if not recorded.
@@ -112,11 +114,29 @@ impl DeliveryChecker {
             abandoned: BTreeMap::new(),
             abandoned_bytes: 0,
             aborted_bytes: 0,
+            datagrams: Datagrams::default(),
             over_time: None,
             log: None,
             runs: None,
             parts: BTreeMap::new(),
         }
+    }
+
+    /// Rates datagrams as a call, if there is one.
+    #[must_use]
+    pub fn with_voice(mut self, voice: Option<Voice>) -> Self {
+        self.datagrams = Datagrams::new(voice);
+        self
+    }
+
+    /// Measurements of datagrams; `None` of other data.
+    pub fn datagrams(&self) -> Option<&Datagrams> {
+        self.may_lose().then_some(&self.datagrams)
+    }
+
+    /// Records the arrival of a further copy of a received datagram.
+    pub const fn duplicated(&mut self) {
+        self.datagrams.duplicated();
     }
 
     /// Counts deliveries of the first streams, if there are several.
@@ -194,9 +214,10 @@ impl DeliveryChecker {
     }
 
     /// Discards the delays of the warm-up.
-    pub fn restart_delays(&mut self) {
+    pub fn restart_delays(&mut self, now: Time) {
         self.delays.clear();
         self.by_stream.iter_mut().for_each(|stream| stream.delays.clear());
+        self.datagrams.restart(now);
     }
 
     /// Records that the application wrote `len` bytes, ready at `born`.
@@ -222,7 +243,9 @@ impl DeliveryChecker {
     ///
     /// A violation.
     pub fn lost(&mut self, datagram: Payload) -> Result<(), String> {
-        self.settle(datagram.offset, u64::from(datagram.len)).map(drop)
+        let sent = self.settle(datagram.offset, u64::from(datagram.len))?;
+        self.datagrams.lost(sent);
+        Ok(())
     }
 
     /// Records that the transport has abandoned a message (partial reliability). It may be delivered
@@ -434,6 +457,7 @@ impl DeliveryChecker {
     fn deliver_datagram(&mut self, now: Time, delivery: &Delivery) -> Result<(), String> {
         let born = self.settle(delivery.offset, delivery.len)?;
         self.delays.add(now.since(born), 1);
+        self.datagrams.received(born, now);
         Ok(())
     }
 

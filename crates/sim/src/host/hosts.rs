@@ -71,6 +71,11 @@ impl Hosts {
         &mut self.hosts[host.0]
     }
 
+    /// Number of connections of each host, and of names including ended connections.
+    pub fn entries(&self) -> Vec<(usize, usize)> {
+        self.hosts.iter().map(Host::entries).collect()
+    }
+
     /// A connection of a host, for reading.
     pub fn endpoint(&self, host: HostId, connection: Option<ConnectionId>) -> Option<&dyn Endpoint> {
         self.hosts[host.0].endpoint(connection?)

@@ -1,6 +1,7 @@
 //! Hosts: the endpoints of each flow, their applications, and measurements.
 
 mod applications;
+mod arrivals;
 mod build;
 mod delivery;
 mod flow;
@@ -12,9 +13,11 @@ mod protocols;
 mod relay;
 mod returns;
 mod side;
+mod template;
 
 pub use applications::{Applications, State, Transfer};
-pub use build::{FlowError, Setup, flows};
+pub use arrivals::{ArrivingFlow, ArrivingFlows, Totals};
+pub use build::{Built, FlowError, Setup, flows};
 pub use delivery::{Access, DeliveryChecker, Service, StreamDeliveries};
 pub use flow::{End, Flow, Parts};
 pub use hosts::{FlowEnvironment, HostId, Hosts};
@@ -22,3 +25,4 @@ pub use meters::{Baseline, Meters, PathMeter, Repetitions};
 pub use relay::{Legs, Relays};
 pub use returns::{Awaited, Returns, Watches};
 pub use side::{RECEIVER, SENDER};
+pub use template::Template;

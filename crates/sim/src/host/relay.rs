@@ -46,12 +46,6 @@ impl Relays {
         Some(self.0[at].back)
     }
 
-    /// The flow of the scenario to which a connection belongs.
-    pub fn flow_of(&self, connection: usize) -> usize {
-        let behind = self.0.first().and_then(|first| connection.checked_sub(first.back));
-        behind.map_or(connection, |at| self.0[at].front)
-    }
-
     /// Handles an event at an end of a flow: if the end is a proxy's, forwards the data that the proxy has read.
     #[inline]
     pub fn turn(&self, now: Time, end: EndId, flows: &mut [Flow], world: &mut FlowEnvironment) {

@@ -1,11 +1,11 @@
 //! Builds the result document from the measurements.
 
-use super::{route::links_taken, wanted};
+use super::{arrivals, route::links_taken, wanted};
 use crate::engine::Datapath;
 use crate::engine::datapath::{MiddleboxCounts, Middleboxes, ProcessorUse};
 use crate::host::{
-    Awaited, Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, Returns, SENDER,
-    StreamDeliveries, Transfer,
+    ArrivingFlows, Awaited, Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, Returns,
+    SENDER, StreamDeliveries, Transfer,
 };
 use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Event, Protocol};
@@ -17,7 +17,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
 use anabranch_multipath::PathId;
 use anabranch_netem::{Interface, Network, Totals};
-use anabranch_scenario::measure::TimeMeans;
+use anabranch_scenario::measure::{Datagrams, TimeMeans};
 use anabranch_wire::sctp::network_control::Record;
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -35,9 +35,22 @@ pub struct Run<'a> {
 
 impl Run<'_> {
     /// The flows' results.
-    pub fn flows(&self, flows: &mut [Flow], relays: &Relays, world: &mut FlowEnvironment) -> Vec<FlowResult> {
+    pub fn flows(
+        &self,
+        (flows, relays, arriving_flows): (&mut [Flow], &Relays, &ArrivingFlows),
+        world: &mut FlowEnvironment,
+    ) -> Vec<FlowResult> {
         let declared = self.scenario.flows.iter().enumerate();
-        declared.map(|(at, declared)| self.flow(declared, &Legs::of(at, flows, relays), world)).collect()
+        let result = |(at, declared)| match arriving_flows.of(at) {
+            Some(arriving_flow) => arrivals::flow(
+                (declared, direction(declared)),
+                (arriving_flow, flows),
+                world,
+                &self.measured(),
+            ),
+            None => self.flow(declared, &Legs::of(at, flows, relays), world),
+        };
+        declared.map(result).collect()
     }
 
     /// The links' results; `baselines` are the counters of each direction at the start of measuring.
@@ -100,6 +113,8 @@ impl Run<'_> {
         let since_baseline = |end| Some(self.measured().rate(legs.delivered(end)?));
         let client = written.and_then(|transfer| transfer.writer.client());
         let bytes = |written: Option<&Transfer>| written.map(|transfer| transfer.checker.written());
+        let datagrams = main.and_then(|transfer| transfer.checker.datagrams());
+        let rating = datagrams.and_then(Datagrams::rating);
         let delays = |transfer: Option<&Transfer>| Quantiles::of(transfer?.checker.delays());
         let over_time = main.and_then(|transfer| transfer.checker.over_time());
         let pace = over_time.and_then(|over_time| over_time.pace.as_ref());
@@ -133,6 +148,16 @@ impl Run<'_> {
             reverse_written_bytes: bytes(back_written),
             reverse_delivery_delay_s: delays(back),
             answers: client.map(|client| client.answers),
+            lost_share: datagrams.and_then(Datagrams::lost_share),
+            duplicated_share: datagrams.and_then(Datagrams::duplicated_share),
+            jitter_s: datagrams.and_then(Datagrams::jitter_s),
+            r_factor: rating.map(|rating| rating.r),
+            mos: rating.map(|rating| rating.mos),
+            arrived: None,
+            unfinished: None,
+            refused: None,
+            completion_time_s: None,
+            slowdown: None,
             response_time_s: client.and_then(|client| Quantiles::of(&client.response_times)),
             recovery_s: pace.and_then(|pace| Some(pace.recovery(self.now)?.as_secs_f64())),
             recovered_share: pace.and_then(|pace| pace.share(self.now)),
@@ -273,7 +298,7 @@ impl Run<'_> {
         events.map(|event| &*self.scenario.links[event.link].name).collect()
     }
 
-    fn measured(&self) -> Measured {
+    const fn measured(&self) -> Measured {
         Measured { since: self.since, until: self.now }
     }
 

@@ -2,12 +2,12 @@
 //! run; values of an interval are differences of two samples.
 
 use crate::engine::Datapath;
-use crate::host::{Flow, FlowEnvironment, Legs, Relays};
+use crate::host::{ArrivingFlow, ArrivingFlows, Flow, FlowEnvironment, Legs, Relays, State};
 use crate::report::collect::{self, ReceiverPath};
 use crate::report::route::links_taken;
 use crate::scenario::Scenario;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::{Endpoint, Limited, PathReport};
+use anabranch_endpoint::{Endpoint, Limited, PathReport, Reason};
 use anabranch_netem::{DropCause, Interface};
 use anabranch_scenario::result::PathNames;
 use core::net::SocketAddr;
@@ -155,12 +155,15 @@ impl Sampler<'_> {
     /// The flows, with the known paths of each.
     pub fn flows(
         &self,
-        (flows, relays): (&mut [Flow], &Relays),
+        (flows, relays, arriving_flows): (&mut [Flow], &Relays, &ArrivingFlows),
         known: &mut [KnownPaths],
         world: &mut FlowEnvironment,
     ) -> Vec<FlowSample> {
         let flow = |(index, known): (usize, &mut KnownPaths)| {
             known.flow = index;
+            if let Some(arriving_flow) = arriving_flows.of(index) {
+                return self.arriving_flow(arriving_flow, flows, world);
+            }
             self.flow(&Legs::of(index, flows, relays), known, world)
         };
         known.iter_mut().enumerate().map(flow).collect()
@@ -184,6 +187,35 @@ impl Sampler<'_> {
         };
         let links = 0..self.scenario.links.len();
         links.map(|link| LinkSample { forward: direction(link, 0), reverse: direction(link, 1) }).collect()
+    }
+
+    /// A flow with arrivals: sums over its connections, without the values of single ones.
+    fn arriving_flow(
+        &self,
+        arriving_flow: &ArrivingFlow,
+        flows: &[Flow],
+        world: &FlowEnvironment,
+    ) -> FlowSample {
+        let totals = arriving_flow.totals(flows, world);
+        let state = if self.now <= arriving_flow.start() {
+            State::Opening
+        } else if arriving_flow.is_over() {
+            State::Ended(Reason::Closed)
+        } else {
+            State::Open
+        };
+        FlowSample {
+            state: state.name(),
+            written_bytes: totals.written,
+            delivered_bytes: totals.delivered,
+            reverse_delivered_bytes: None,
+            send_buffer_bytes: 0,
+            receive_buffer_bytes: 0,
+            reordering_buffer_bytes: 0,
+            peer_window_bytes: 0,
+            limited_s: BTreeMap::new(),
+            paths: Vec::new(),
+        }
     }
 
     fn flow(&self, legs: &Legs<'_>, known: &mut KnownPaths, world: &mut FlowEnvironment) -> FlowSample {

@@ -118,7 +118,7 @@ impl Trace {
         let FlowEnvironment { datapath, hosts } = world;
         let ends = |path: &PathReport| [path.local, path.remote].map(|end| datapath.real_address(end).ip());
         let flow = &*legs.first;
-        if now < flow.start() {
+        if now < flow.start() || scenario.flows[index].workload.arrivals().is_some() {
             return Ok(());
         }
         let source = flow.source();

@@ -1,5 +1,6 @@
 //! A run: the event loop, and actions between events.
 
+mod idle;
 mod network;
 mod options;
 mod orders;
@@ -12,7 +13,7 @@ pub use real_time::RealClock;
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Failure, Outcome};
 use crate::engine::link::PacketRef;
-use crate::host::{self, Flow, FlowEnvironment, Legs, Relays};
+use crate::host::{self, ArrivingFlows, Built, Flow, FlowEnvironment, Legs, Relays};
 use crate::measure::digest::Digest;
 use crate::report::collect;
 use crate::report::sample::KnownPaths;
@@ -41,9 +42,13 @@ const MAX_ITERATIONS_PER_REPORT: u64 = 1 << 16;
 pub struct Simulation {
     scenario: Scenario,
     world: FlowEnvironment,
-    /// The flows of the scenario, followed by the connections behind proxies.
+    /// The connections, in the order of [`Scenario::connections`].
     flows: Vec<Flow>,
     relays: Relays,
+    /// The flows with arrivals.
+    arriving_flows: ArrivingFlows,
+    /// The flow of each connection.
+    flow_of: Vec<usize>,
     /// Number of timer events of ends.
     timer_events: u64,
     seed: u64,
@@ -78,6 +83,8 @@ struct Controls {
     /// Number of spans that have begun, and when the last one did.
     begun: (usize, Option<Time>),
     warmup: Option<Time>,
+    /// Time of the next arrival of a connection.
+    arrival: Time,
     /// Time of the next trace sample; the maximum without traces.
     trace: Time,
     tick: Time,
@@ -105,7 +112,7 @@ impl Simulation {
         let rng = Rng::new(seed);
         let mut network = scenario.network()?;
         network.set_seed(seed);
-        let (flows, relays, hosts) = host::flows(&scenario, &mut network, &rng)?;
+        let Built { flows, relays, arriving_flows, hosts } = host::flows(&scenario, &mut network, &rng)?;
         let mut datapath = Datapath::new(&scenario, network, &relays.ends().collect::<Vec<_>>(), &rng);
         if options.check_wire {
             datapath.check_wire();
@@ -123,9 +130,11 @@ impl Simulation {
             spans: VecDeque::new(),
             begun: (0, None),
             warmup: Some(Time::ZERO + scenario.warmup),
+            arrival: arriving_flows.due(),
             trace: Time::MAX,
             tick: Time::ZERO,
         };
+        let flow_of = scenario.flows_of_connections();
         let baselines = vec![anabranch_netem::Totals::default(); datapath.directions()];
         let world = FlowEnvironment { datapath, hosts };
         let known_paths = vec![KnownPaths::default(); scenario.flows.len()];
@@ -134,6 +143,8 @@ impl Simulation {
             world,
             flows,
             relays,
+            arriving_flows,
+            flow_of,
             timer_events: 0,
             seed,
             end,
@@ -152,9 +163,11 @@ impl Simulation {
         if let Some(deliveries) = Deliveries::new(run.scenario.outage(), run.scenario.event_times(), warmup) {
             run.flows.iter_mut().for_each(|flow| flow.applications.keep_over_time(&deliveries));
         }
-        // Connections behind proxies begin when the proxy accepts one.
-        for flow in &mut run.flows[..run.scenario.flows.len()] {
-            flow.schedule_start(&mut run.world.datapath);
+        // Connections behind proxies begin when the proxy accepts one, those of arrivals when they arrive.
+        for (index, flow) in run.flows[..run.scenario.flows.len()].iter_mut().enumerate() {
+            if run.arriving_flows.of(index).is_none() {
+                flow.schedule_start(&mut run.world.datapath);
+            }
         }
         Ok(run)
     }
@@ -213,7 +226,7 @@ impl Simulation {
             };
             self.relays.turn(now, end, &mut self.flows, &mut self.world);
             if self.trace_changes {
-                self.sample_flow(now, self.relays.flow_of(end as usize / 2))?;
+                self.sample_flow(now, end)?;
             }
         }
         if stop < self.end { Ok(()) } else { self.finish(progress) }
@@ -240,7 +253,9 @@ impl Simulation {
         while self.controls.end_of_span(self.end) {
             self.end_span();
         }
+        self.arriving_flows.release(self.end, &mut self.flows, &mut self.world);
         self.world.datapath.catch_up(self.end);
+        self.flows.iter_mut().for_each(|flow| flow.record_lost(&mut self.world.datapath));
         self.report_progress(self.end, progress)?;
         if self.trace_changes {
             self.trace_sample(self.end)?;
@@ -256,9 +271,14 @@ impl Simulation {
         self.world.datapath.hops_done() + self.timer_events
     }
 
-    /// The flows, followed by the connections behind proxies.
+    /// The connections, in the order of [`Scenario::connections`].
     pub fn flows(&self) -> &[Flow] {
         &self.flows
+    }
+
+    /// Number of connections of each host, and of names including ended connections.
+    pub fn host_entries(&self) -> Vec<(usize, usize)> {
+        self.world.hosts.entries()
     }
 
     /// The links and their packets.
@@ -283,7 +303,12 @@ impl Simulation {
         let now = self.end;
         let digest = self.digest();
         let run = collect::Run { scenario: &self.scenario, now, since: Time::ZERO + self.scenario.warmup };
-        let flows = run.flows(&mut self.flows, &self.relays, &mut self.world);
+        let mut flows = run.flows((&mut self.flows, &self.relays, &self.arriving_flows), &mut self.world);
+        for (index, flow) in flows.iter_mut().enumerate() {
+            let arriving_flow = self.arriving_flows.of(index);
+            flow.slowdown = arriving_flow
+                .and_then(|arriving_flow| idle::slowdown(&self.scenario, index, arriving_flow, self.seed));
+        }
         RunResult {
             format: result::FORMAT,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -323,6 +348,9 @@ impl Simulation {
         } else if self.controls.warmup.is_some_and(|warmup| warmup <= now) {
             self.controls.warmup = None;
             self.measure_from(now);
+        } else if self.controls.arrival <= now {
+            self.arriving_flows.arrive(now, &mut self.flows, &mut self.world);
+            self.controls.arrival = self.arriving_flows.due();
         } else if self.controls.trace <= now {
             self.controls.trace = now + result::INTERVAL;
             self.trace_sample(now)?;
@@ -339,7 +367,12 @@ impl Simulation {
         let event = self.scenario.events.get(self.controls.event).map_or(Time::MAX, |event| event.at);
         let warmup = self.controls.warmup.unwrap_or(Time::MAX);
         let span = self.controls.spans.front().copied().unwrap_or(Time::MAX);
-        let due = event.min(span).min(warmup).min(self.controls.trace).min(self.controls.tick);
+        let due = event
+            .min(span)
+            .min(warmup)
+            .min(self.controls.arrival)
+            .min(self.controls.trace)
+            .min(self.controls.tick);
         self.controls.next = due.min(self.controls.stop);
         self.world.datapath.set_sync_point(self.controls.next);
     }
@@ -351,10 +384,11 @@ impl Simulation {
         sampled.map_err(|(path, error)| RunError::file(&path, error))
     }
 
-    /// Writes the traces of a flow that has just been processed.
+    /// Writes the traces of the flow of an end that has just been processed.
     #[cold]
-    fn sample_flow(&mut self, now: Time, index: usize) -> Result<(), RunError> {
+    fn sample_flow(&mut self, now: Time, end: EndId) -> Result<(), RunError> {
         let Some(trace) = &mut self.trace else { return Ok(()) };
+        let index = self.flow_of[end as usize / 2];
         let sampled = trace.sample_flow(
             now,
             &self.scenario,
@@ -394,6 +428,7 @@ impl Simulation {
         for flow in &mut self.flows {
             flow.restart(now, &self.world.hosts);
         }
+        self.arriving_flows.restart(now, &self.flows, &self.world);
     }
 
     fn failed(&self, failure: Failure) -> RunError {

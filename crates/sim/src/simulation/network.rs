@@ -19,12 +19,21 @@ impl Simulation {
         match subject {
             Subject::Link(event) => self.change_link(now, event),
             Subject::Flow(FlowEvent { flow, change }) => {
-                self.flows[*flow].change(now, change, &mut self.world);
-                for side in [SENDER, RECEIVER] {
-                    self.turn(now, *flow, side);
+                for connection in self.connections_of(*flow) {
+                    self.flows[connection].change(now, change, &mut self.world);
+                    for side in [SENDER, RECEIVER] {
+                        self.turn(now, connection, side);
+                    }
                 }
             }
         }
+    }
+
+    /// The connections of a flow to which its events apply: several with arrivals.
+    fn connections_of(&self, flow: usize) -> Vec<usize> {
+        self.arriving_flows
+            .of(flow)
+            .map_or_else(|| vec![flow], |arriving_flow| arriving_flow.places().collect())
     }
 
     /// Starts the measurements after an event, before it is applied.
@@ -88,6 +97,7 @@ impl Simulation {
         for (old, new) in old.into_iter().zip(addresses(self)) {
             self.world.hosts.renumber(now, old, new);
             self.flows.iter_mut().for_each(|flow| flow.renumber(old, new));
+            self.arriving_flows.renumber(old, new);
         }
         for interface in in_use() {
             self.address_changed(now, interface, true);
@@ -141,6 +151,7 @@ impl Simulation {
         let known: Arc<[KnownPath]> = known.collect();
         self.world.hosts.set_known_paths(now, &known);
         self.flows.iter_mut().for_each(|flow| flow.set_known_paths(&known));
+        self.arriving_flows.set_known_paths(&known);
         for (flow, _) in is_informed.iter().enumerate().filter(|(_, is)| **is && now > Time::ZERO) {
             for side in [SENDER, RECEIVER] {
                 self.turn(now, flow, side);
@@ -154,8 +165,8 @@ impl Simulation {
 
     /// Whether the scheduler of each connection needs the characteristics of paths.
     fn flows_with_characteristics(&self) -> Vec<bool> {
-        let proxied = self.scenario.proxied().map(|(_, flow)| flow);
-        self.scenario.flows.iter().chain(proxied).map(characteristics::are_needed).collect()
+        let are_needed = |&flow: &usize| characteristics::are_needed(&self.scenario.flows[flow]);
+        self.flow_of.iter().map(are_needed).collect()
     }
 
     /// Notifies a host of an added or removed address, and processes the output of its flows.

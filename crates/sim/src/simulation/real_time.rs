@@ -124,7 +124,7 @@ impl Simulation {
         };
         self.relays.turn(now, end, &mut self.flows, &mut self.world);
         if self.trace_changes {
-            self.sample_flow(now, self.relays.flow_of(end as usize / 2))?;
+            self.sample_flow(now, end)?;
         }
         Ok(())
     }

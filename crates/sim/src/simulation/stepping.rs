@@ -77,7 +77,11 @@ impl Simulation {
             now_ns: now.as_nanos(),
             events: self.events(),
             over: self.over,
-            flows: sampler.flows((&mut self.flows, &self.relays), &mut self.known_paths, &mut self.world),
+            flows: sampler.flows(
+                (&mut self.flows, &self.relays, &self.arriving_flows),
+                &mut self.known_paths,
+                &mut self.world,
+            ),
             links: sampler.links(&mut self.world.datapath),
         }
     }
@@ -126,9 +130,11 @@ impl Simulation {
         assert!(!self.has_begun(), "a trace starts with the run");
         self.trace = Some(trace);
         self.controls.trace = Time::ZERO;
-        for flow in &mut self.flows {
-            flow.keep_decisions();
-            flow.applications.keep_accesses();
+        for (flow, &index) in self.flows.iter_mut().zip(&self.flow_of) {
+            if self.arriving_flows.of(index).is_none() {
+                flow.keep_decisions();
+                flow.applications.keep_accesses();
+            }
         }
     }
 

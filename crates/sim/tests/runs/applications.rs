@@ -118,7 +118,7 @@ fn every_protocol_answers_over_lossy_paths() {
 #[test]
 fn every_protocol_carries_files_in_both_directions() {
     for message in [None, Some(MessageSize::Uniform { low: 1, high: 4_000 })] {
-        let workload = Workload::File { size: 3_000_000, message };
+        let workload = Workload::File { size: MessageSize::Constant(3_000_000), message, arrivals: None };
         let direction = Directions::Both;
         let result = run(&lossy(|flow| Flow { workload: workload.clone(), direction, ..flow }));
         for flow in &result.flows {

@@ -67,7 +67,7 @@ fn file_takes_the_computed_time() {
     // data.
     let links = vec![link("a", ["S", "D"], wire(1000, 50, 100))];
     let mut flow = saturated("F", ["S", "D"], Protocol::Tcp(tcp()), "reno");
-    flow.workload = Workload::File { size: 14_480, message: None };
+    flow.workload = Workload::File { size: MessageSize::Constant(14_480), message: None, arrivals: None };
     flow.start = Time::ZERO + Duration::from_secs(1);
     let result = run(&scenario(5, links, vec![flow]));
     let completion = result.flows[0].completion_s.expect("the file arrives");

@@ -1,6 +1,7 @@
 //! Whole runs of the simulator: one program, so that the tests of all files run side by side and are linked once.
 
 mod applications;
+mod arrivals;
 mod background;
 mod bbr;
 mod by_hand;
@@ -8,6 +9,7 @@ mod captures;
 mod cases;
 mod closing;
 mod consn;
+mod datagrams;
 mod determinism;
 mod dual_stack;
 mod ecmp;

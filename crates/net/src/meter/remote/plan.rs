@@ -188,6 +188,12 @@ fn flow(scenario: &Scenario, at: usize, options: FlowOptions, rng: &Rng) -> Resu
             declared.name
         ));
     }
+    if declared.workload.arrivals().is_some() {
+        return Err(format!(
+            "flow \"{}\" has arrivals, but a test has one connection; remove them",
+            declared.name
+        ));
+    }
     let transport = match &declared.protocol {
         Protocol::Tcp(_) => Transport::Tcp,
         Protocol::Mptcp(_) => Transport::Mptcp,

@@ -39,8 +39,8 @@ pub(super) fn routes(scenario: &Scenario, network: &mut Network) -> Vec<ErrorRou
         if hop.end() == 0 { &link.forward } else { &link.reverse }
     };
     let mut all = Vec::new();
-    let onward = scenario.proxied().map(|(_, flow)| flow);
-    for (flow, declared) in scenario.flows.iter().chain(onward).enumerate() {
+    for (flow, index) in scenario.flows_of_connections().into_iter().enumerate() {
+        let declared = &scenario.flows[index];
         let pairs: Vec<_> = network.connected_pairs(flow).collect();
         let both = pairs.into_iter().flat_map(|[near, far]| [(0, near, far), (1, far, near)]);
         let walk = |(side, from, to)| (side, from, network.hops(from, to).into_iter().collect());

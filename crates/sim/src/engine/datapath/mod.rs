@@ -421,6 +421,11 @@ impl Datapath {
         self.offer(now, self.hops[start as usize], frame);
     }
 
+    /// Forgets the routes that an end has used for a flow that is over. The next one may take others.
+    pub fn forget_flow(&self, routes: &mut Routes) {
+        routes.forget(self.routes_by_flow);
+    }
+
     /// Applies a change of the scenario.
     pub fn change(&mut self, now: Time, direction: Interface, change: &Change) {
         if !self.needs_flow_hash && matches!(change, Change::Queue(queue) if queue.needs_flow_hash()) {

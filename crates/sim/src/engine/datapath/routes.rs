@@ -29,6 +29,13 @@ impl Routes {
         Some(self.known[self.last].1)
     }
 
+    /// Forgets the routes of flows, if routers choose by them.
+    pub(super) fn forget(&mut self, by_flow: bool) {
+        if by_flow {
+            *self = Self::default();
+        }
+    }
+
     pub(super) fn remember(&mut self, packet: &Packet, by_flow: bool, start: u32) {
         if let Some(key) = key(packet, by_flow) {
             self.last = self.known.len();

@@ -108,7 +108,7 @@ pub fn case(protocol: impl Strategy<Value = Protocol>) -> impl Strategy<Value = 
                 start: Time::ZERO + Duration::from_millis(start),
                 start_spread: Duration::ZERO,
                 direction,
-                workload: Workload::File { size, message },
+                workload: Workload::File { size: MessageSize::Constant(size), message, arrivals: None },
                 ..presets::udp("", ["S", "D"], 0)
             }
         });

@@ -1,5 +1,7 @@
 //! A scenario as values: the output of the parser and the input of the simulator and every other world.
 
+mod workload;
+
 pub use anabranch_netem::loss::Settings as Loss;
 pub use anabranch_netem::queue::{QueueLimit, Settings as Queue};
 pub use anabranch_netem::{
@@ -7,16 +9,16 @@ pub use anabranch_netem::{
 };
 pub use anabranch_settings::protocol::Protocol;
 
+pub use crate::measure::{Codec, Voice};
 pub use crate::testbed::{MACHINES, Machines, Tunnel, TunnelKind};
+pub use workload::{Arrivals, Bursts, Distribution, MessageSize, Recording, SizeList, Workload};
 
 use crate::measure::{MAX_COUNTED_EVENTS, Outage};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
-use anabranch_base::units::Rate;
 use anabranch_middlebox::network_control::ControlRouter;
 use anabranch_netem::network::{BuildError, Forwarding, LinkAddresses, Network, RouterTable, Table};
 use anabranch_netem::{FlowHash, Interface, InterfaceAddress};
-use anabranch_settings::policy::Reliability;
 use anabranch_wire::ip::protocol;
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
@@ -25,6 +27,9 @@ use std::sync::Arc;
 
 /// The largest seed: the largest integer of TOML, in which a result contains its scenario.
 pub const MAX_SEED: u64 = i64::MAX as u64;
+
+/// The largest number of connections of a flow that may be open at the same time.
+pub const MAX_OPEN: u64 = 10_000;
 
 /// One experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,11 +72,28 @@ impl Scenario {
         self.flows.iter().enumerate().filter(|(_, flow)| flow.through.is_some())
     }
 
-    /// The two hosts of every connection: those of the flows, in their order, then those of the connections
-    /// behind proxies.
+    /// The two hosts of every connection: those of the flows, in their order, those of the connections behind
+    /// proxies, and those of [`concurrent`](Self::concurrent) connections.
     pub fn connections(&self) -> Vec<[&str; 2]> {
         let first = self.flows.iter().map(|flow| [flow.from.as_str(), flow.meets()]);
-        first.chain(self.proxied().map(|(_, flow)| [flow.meets(), &flow.to])).collect()
+        let behind = self.proxied().map(|(_, flow)| [flow.meets(), &flow.to]);
+        first.chain(behind).chain(self.concurrent().map(|(_, flow)| [&*flow.from, &flow.to])).collect()
+    }
+
+    /// The further connections that flows with arrivals may have open at once, each with the flow and its index.
+    /// They follow those behind proxies.
+    pub fn concurrent(&self) -> impl Iterator<Item = (usize, &Flow)> {
+        let further = |flow: &Flow| {
+            flow.workload.arrivals().map_or(0, |arrivals| (arrivals.max_open as usize).saturating_sub(1))
+        };
+        let flows = self.flows.iter().enumerate();
+        flows.flat_map(move |(index, flow)| core::iter::repeat_n((index, flow), further(flow)))
+    }
+
+    /// The index of the flow of every connection, in the order of [`connections`](Self::connections).
+    pub fn flows_of_connections(&self) -> Vec<usize> {
+        let first = 0..self.flows.len();
+        first.chain(self.proxied().chain(self.concurrent()).map(|(index, _)| index)).collect()
     }
 
     /// The nodes of its links, and the interfaces and routes of its connections.
@@ -502,6 +524,8 @@ pub struct Flow {
     pub direction: Directions,
     /// Workload of the writing applications.
     pub workload: Workload,
+    /// The call as which its datagrams are rated.
+    pub voice: Option<Voice>,
 }
 
 impl Flow {
@@ -566,106 +590,4 @@ pub fn flow_hash(protocol: &Protocol, [local, remote]: [SocketAddr; 2]) -> FlowH
         },
     };
     FlowHash::new([local.ip(), remote.ip()], transport, Some(ports))
-}
-
-/// The workload of an application.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Workload {
-    /// Writes whenever there is room.
-    Saturated {
-        /// Message sizes; `None` for a byte stream with boundaries chosen by the protocol.
-        message: Option<MessageSize>,
-    },
-    /// Writes a number of bytes, then closes.
-    File {
-        /// Size in bytes.
-        size: u64,
-        /// Message sizes.
-        message: Option<MessageSize>,
-    },
-    /// Writes messages at a constant rate.
-    Rate {
-        /// Application bytes offered, as a rate.
-        rate: Rate,
-        /// Message sizes.
-        message: MessageSize,
-    },
-    /// Alternates between bursts (saturated, or at a rate) and silence.
-    OnOff {
-        /// Mean length of a burst.
-        on: Duration,
-        /// Mean length of a silence.
-        off: Duration,
-        /// Exponentially distributed instead of constant lengths.
-        exponential: bool,
-        /// Rate within a burst; `None` for saturated.
-        rate: Option<Rate>,
-        /// Message sizes.
-        message: MessageSize,
-    },
-    /// Writes messages at random intervals.
-    Messages {
-        /// Message sizes.
-        message: MessageSize,
-        /// Mean time between messages.
-        interval: Duration,
-        /// Exponentially distributed instead of constant gaps.
-        exponential: bool,
-        /// Number of messages; `None` until the end.
-        count: Option<u64>,
-        /// Limits of the retransmission of each message.
-        reliability: Reliability,
-    },
-    /// One host sends requests, the other answers; the next request follows when the response to the last one
-    /// has been read.
-    RequestResponse {
-        /// Sizes of the requests.
-        request: MessageSize,
-        /// Sizes of the answers.
-        response: MessageSize,
-        /// Mean time from a response to the next request.
-        think: Duration,
-        /// Exponentially distributed instead of constant times.
-        exponential: bool,
-        /// Number of requests; `None` until the end.
-        count: Option<u64>,
-    },
-}
-
-impl Workload {
-    /// Limits of the retransmission of the written data.
-    pub const fn reliability(&self) -> Reliability {
-        match self {
-            Self::Messages { reliability, .. } => *reliability,
-            _ => Reliability::Full,
-        }
-    }
-}
-
-/// A distribution of message sizes, bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MessageSize {
-    /// Always the same.
-    Constant(u64),
-    /// Uniform, both ends included.
-    Uniform {
-        /// Smallest.
-        low: u64,
-        /// Largest.
-        high: u64,
-    },
-    /// Exponential, at least one byte.
-    Exponential {
-        /// Mean.
-        mean: f64,
-    },
-    /// Pareto, at most `max`.
-    Pareto {
-        /// Smallest.
-        min: u64,
-        /// Shape.
-        shape: f64,
-        /// Largest.
-        max: u64,
-    },
 }

@@ -1,5 +1,7 @@
 //! A flow: its ends at two hosts, their applications, and measurements.
 
+mod places;
+
 use super::applications::{Applications, News};
 use super::hosts::{FlowEnvironment, HostId, Hosts};
 use super::meters::Meters;
@@ -12,7 +14,7 @@ use crate::measure::digest::Digest;
 use anabranch_base::time::Time;
 use anabranch_endpoint::drive::Collected;
 use anabranch_endpoint::{Driver, Endpoint, Ends, Event, PathReport, Place, Placement, SchedulingDecision};
-use anabranch_host::{ConnectionId, ConnectionRef, Host, Output, Protocol};
+use anabranch_host::{ConnectionId, ConnectionRef, Host, HostError, Output, Protocol};
 use anabranch_multipath::scheduler::KnownPath;
 use anabranch_netem::{Frame, Interface, IpVersion};
 use anabranch_scenario::model::FlowChange;
@@ -90,6 +92,9 @@ pub struct Flow {
     opening: Option<Box<(Protocol, Ends)>>,
     /// True if the decisions of its scheduler are recorded.
     keeps_decisions: bool,
+    /// True if it is a place of a flow with arrivals: its ends have one connection after another, so packets of an
+    /// earlier one may arrive, and the host finds the connection of every packet.
+    is_reused: bool,
     /// Links whose addresses are backups since the last event that changed them; `None` before the first.
     backup: Option<Vec<usize>>,
 }
@@ -124,6 +129,7 @@ impl Flow {
             start,
             opening: Some(opening),
             keeps_decisions: false,
+            is_reused: false,
             backup: None,
         }
     }
@@ -172,6 +178,11 @@ impl Flow {
         self.turn(now, side, world);
     }
 
+    /// Whether an end has a connection, which may have ended.
+    pub const fn is_connected(&self, side: usize) -> bool {
+        self.ends[side].connection.is_some()
+    }
+
     /// True if its connection has begun.
     pub const fn has_begun(&self) -> bool {
         self.opening.is_none()
@@ -180,7 +191,7 @@ impl Flow {
     /// Begins its connection now, independently of its scheduled start.
     pub fn begin(&mut self, now: Time, world: &mut FlowEnvironment) {
         if let Some(opening) = self.opening.take() {
-            self.connect(now, &opening, world);
+            self.connect_reserved(now, &opening, world);
             self.schedule_wake_up(SENDER, &mut world.datapath);
         }
     }
@@ -213,6 +224,15 @@ impl Flow {
     pub fn schedule_start(&mut self, datapath: &mut Datapath) {
         self.ends[SENDER].scheduled = self.start;
         self.schedule_wake_up(SENDER, datapath);
+    }
+
+    /// Records the datagrams of both ends that were lost until now.
+    pub fn record_lost(&mut self, datapath: &mut Datapath) {
+        for side in [SENDER, RECEIVER] {
+            if self.applications.may_lose(side) {
+                self.applications.record_lost(side, datapath.take_lost(self.id(side)));
+            }
+        }
     }
 
     /// Processes a packet that reached one of its ends.
@@ -288,6 +308,7 @@ impl Flow {
             return;
         }
         if world.datapath.is_repeated_datagram(sender, frame) {
+            self.applications.record_duplicate(1 - side);
             world.datapath.take_packet(frame);
             return;
         }
@@ -322,14 +343,16 @@ impl Flow {
         let mut answers = Vec::new();
         if let Some(found) = host.handle_packet(now, packet, &Pattern) {
             let own = end.connection.filter(|own| host.endpoint(*own).is_some());
-            if own.is_some_and(|own| own != found) {
+            // A free place has no connection.
+            let is_free = self.is_reused && self.ends[SENDER].connection.is_none();
+            if is_free || own.is_some_and(|own| own != found) {
                 // The connection of the flow had ended before. An old packet has opened another one, which is
                 // removed.
                 host.forget(now, found);
                 answers = take_last_packets(now, found, host);
             } else {
                 if own.is_none() {
-                    (end.connection, end.live) = (Some(found), Some(found));
+                    self.assign(side, found);
                     self.applications.ended[side] = None;
                     self.set_connection(now, side, &mut world.hosts);
                 }
@@ -356,7 +379,7 @@ impl Flow {
         if side == SENDER
             && let Some(opening) = self.opening.take()
         {
-            return self.connect(now, &opening, world);
+            return self.connect_reserved(now, &opening, world);
         }
         let timeout = self.endpoint(side, &world.hosts).and_then(Endpoint::next_timeout);
         if timeout.is_some_and(|due| due <= now) {
@@ -374,16 +397,34 @@ impl Flow {
         }
     }
 
+    /// Opens the connection of the connecting end from the port that is reserved for it.
+    fn connect_reserved(&mut self, now: Time, opening: &(Protocol, Ends), world: &mut FlowEnvironment) {
+        // The settings have been checked, too.
+        if let Err(error) = self.connect(now, opening, world) {
+            panic!("flow \"{}\": {error}", self.applications.name());
+        }
+    }
+
     /// Opens the connection of the connecting end.
-    fn connect(&mut self, now: Time, (protocol, ends): &(Protocol, Ends), world: &mut FlowEnvironment) {
-        let end = &mut self.ends[SENDER];
-        let begun = world.hosts.get_mut(end.host).connect_from(now, protocol, ends.clone());
-        // The port was reserved for the flow, and the settings were checked, so connecting cannot fail.
-        let connection =
-            begun.unwrap_or_else(|error| panic!("flow \"{}\": {error}", self.applications.name()));
-        (end.connection, end.live) = (Some(connection), Some(connection));
+    fn connect(
+        &mut self,
+        now: Time,
+        (protocol, ends): &(Protocol, Ends),
+        world: &mut FlowEnvironment,
+    ) -> Result<(), HostError> {
+        let host = world.hosts.get_mut(self.ends[SENDER].host);
+        let connection = host.connect_from(now, protocol, ends.clone())?;
+        self.assign(SENDER, connection);
         self.set_connection(now, SENDER, &mut world.hosts);
         self.drive(now, SENDER, world);
+        Ok(())
+    }
+
+    /// Assigns a connection of its host to an end.
+    fn assign(&mut self, side: usize, connection: ConnectionId) {
+        let end = &mut self.ends[side];
+        end.connection = Some(connection);
+        end.live = end.connection.filter(|_| !self.is_reused);
     }
 
     /// Sets the connection of an end.
@@ -502,7 +543,7 @@ impl Flow {
         let delivered =
             written_by.map(|transfer| transfer.map_or(0, |transfer| transfer.checker.delivered()));
         self.meters.restart(now, endpoints, delivered);
-        self.applications.restart_delays();
+        self.applications.restart_delays(now);
     }
 
     /// Processes all output of an end's connection at this time, if it has one.

@@ -1,0 +1,133 @@
+//! Files of a scenario with message sizes, and with recorded messages.
+
+use super::error::{Fault, quoted};
+use super::model::{Recording, SizeList};
+use super::trace::{MAX_TIME_S, Source, number_of};
+use super::values::Checked;
+use anabranch_base::time::Duration;
+use std::sync::Arc;
+
+/// The largest message of a file.
+const MAX_MESSAGE_BYTES: u64 = 1 << 30;
+
+/// Reads a file of sizes.
+pub(super) fn size_list(entry: &Checked, source: Source<'_>) -> Result<Arc<SizeList>, Fault> {
+    let sizes = read("list of sizes", entry, source, sizes)?;
+    Ok(Arc::new(SizeList { file: entry.value.text().to_owned(), sizes }))
+}
+
+/// Reads a file of messages.
+pub(super) fn recording(entry: &Checked, source: Source<'_>) -> Result<Arc<Recording>, Fault> {
+    let messages = read("recording", entry, source, messages)?;
+    Ok(Arc::new(Recording { file: entry.value.text().to_owned(), messages }))
+}
+
+fn read<T>(
+    what: &str,
+    entry: &Checked,
+    source: Source<'_>,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<T, Fault> {
+    let name = entry.value.text();
+    let text = source.text(what, name, entry.origin)?;
+    parse(&text).map_err(|problem| Fault::new(entry.origin, format!("the {what} {} {problem}", quoted(name))))
+}
+
+/// The lines with content, without white space, and their numbers.
+fn lines(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
+    let content = lines.map(|(number, line)| (number, line.split_whitespace().collect::<String>()));
+    content.filter(|(_, line)| !line.is_empty())
+}
+
+/// A size within the limits.
+fn size(text: &str, number: usize) -> Result<u64, String> {
+    // The line may be of any file that the scenario names: its content stays out of the message.
+    let bytes: Option<u64> = text.parse().ok();
+    bytes.filter(|bytes| (1..=MAX_MESSAGE_BYTES).contains(bytes)).ok_or_else(|| {
+        format!("has on its line {number} no whole number of bytes from 1 to {MAX_MESSAGE_BYTES}; correct it")
+    })
+}
+
+fn sizes(text: &str) -> Result<Vec<u64>, String> {
+    let sizes: Vec<_> = lines(text).map(|(number, line)| size(&line, number)).collect::<Result<_, _>>()?;
+    if sizes.is_empty() { Err("is empty; write a size in bytes on each line".into()) } else { Ok(sizes) }
+}
+
+fn messages(text: &str) -> Result<Vec<(Duration, u64)>, String> {
+    const COLUMNS: &str = "time_s,bytes";
+    let mut messages: Vec<(Duration, u64)> = Vec::new();
+    for (number, line) in lines(text) {
+        if messages.is_empty() && line == COLUMNS {
+            continue;
+        }
+        let row = line.split_once(',').and_then(|(time, bytes)| Some((number_of(time)?, bytes)));
+        let Some((seconds, bytes)) = row else {
+            return Err(format!("has no time and size on its line {number}; write rows of {COLUMNS}"));
+        };
+        if !(0.0..=MAX_TIME_S).contains(&seconds) {
+            return Err(format!(
+                "has a time on its line {number} that is not from 0 to {MAX_TIME_S} s; correct it"
+            ));
+        }
+        let (at, bytes) = (Duration::from_secs_f64(seconds), size(bytes, number)?);
+        if messages.last().is_some_and(|&(last, _)| at < last) {
+            return Err(format!("goes back in time on its line {number}; sort its rows"));
+        }
+        messages.push((at, bytes));
+    }
+    if messages.is_empty() { Err(format!("is empty; write rows of {COLUMNS}")) } else { Ok(messages) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_one_a_line() {
+        assert_eq!(sizes("\u{feff}100\n\n 7 \n1073741824\n"), Ok(vec![100, 7, 1 << 30]));
+    }
+
+    #[test]
+    fn errors_of_sizes_name_the_line() {
+        for (text, expected) in [
+            ("", "is empty"),
+            ("\n \n", "is empty"),
+            ("1\n0\n", "has on its line 2 no whole number of bytes from 1 to 1073741824"),
+            ("1\n\n1073741825\n", "has on its line 3 no whole number"),
+            ("-1\n", "has on its line 1 no whole number"),
+            ("1.5\n", "has on its line 1 no whole number"),
+            ("root:x\n", "has on its line 1 no whole number"),
+        ] {
+            let message = sizes(text).unwrap_err();
+            assert!(message.starts_with(expected) && !message.contains("root"), "{message}");
+        }
+    }
+
+    #[test]
+    fn recordings_are_times_and_sizes() {
+        let expected = [(0, 160), (20, 160), (20, 7)].map(|(ms, bytes)| (Duration::from_millis(ms), bytes));
+        for text in ["time_s,bytes\n0,160\n0.02, 160\n0.02,7\n", "0,160\n\n0.02,160\n20e-3,7"] {
+            assert_eq!(messages(text).as_deref(), Ok(&expected[..]));
+        }
+        assert_eq!(messages("5,1"), Ok(vec![(Duration::from_secs(5), 1)]), "the first time may be any");
+    }
+
+    #[test]
+    fn errors_of_recordings_name_the_line() {
+        for (text, expected) in [
+            ("", "is empty; write rows of time_s,bytes"),
+            ("time_s,bytes\n", "is empty"),
+            ("0,1\n1\n", "has no time and size on its line 2"),
+            ("0,1\nNaN,1\n", "has no time and size on its line 2"),
+            ("0,1\n-1,1\n", "has a time on its line 2 that is not from 0 to"),
+            ("2,1\n1,1\n", "goes back in time on its line 2"),
+            ("0,0\n", "has on its line 1 no whole number of bytes"),
+            ("0,1\n1,1073741825\n", "has on its line 2 no whole number of bytes"),
+            ("0,root\n", "has on its line 1 no whole number of bytes"),
+        ] {
+            let message = messages(text).unwrap_err();
+            assert!(message.starts_with(expected) && !message.contains("root"), "{message}");
+        }
+    }
+}
