@@ -184,6 +184,10 @@ def refusal(spec: str, says: str) -> object:
         refusal("tcp:fast:const1400", "is not a distribution"),
         refusal("tcp:uniform1,2:const1400", "a rate must be constN or expN"),
         refusal("tcp:const0:pareto1", "is not a distribution"),
+        pytest.param("tcp:const0:const" + "1" * 310, "const has a number above 1e+15", id="size of 310 digits"),
+        pytest.param("tcp:" + "1" * 5000 + ":const9", "const has a number above 1e+15", id="rate of 5000 digits"),
+        pytest.param("tcp:const0:const9:id=" + "1" * 5000, "write a whole number from 0", id="id of 5000 digits"),
+        pytest.param("tcp:const0:const9:onoff=" + "1" * 400, "has a number above 1e+15", id="time of 400 digits"),
         refusal("sctp:const0:const1400:const1:const1400", "the two directions have different workloads"),
     ],
 )

@@ -145,6 +145,11 @@ impl<'a, T> Attempts<'a, T> {
         self.0.push(Box::pin(attempt));
     }
 
+    /// Returns the number of attempts that are running.
+    pub const fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// True if no attempt is running.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()

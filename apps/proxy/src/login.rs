@@ -1,6 +1,7 @@
 //! Users of a proxy, by name and password.
 
 use super::config::User;
+use super::datagrams::{Keys, Nonce};
 use super::login_backoff::Penalties;
 use super::password_proof::{Epoch, Proof, ProofState, UsedProofs};
 use core::net::IpAddr;
@@ -136,6 +137,12 @@ impl Logins {
     fn password_matches(&self, name: &[u8], password: &[u8]) -> bool {
         let given = self.code(name, password);
         self.users.iter().filter(|(_, code)| given.clone().verify_slice(code).is_ok()).count() > 0
+    }
+
+    /// Derives the keys for the datagrams of a user who has logged in, from the two proxies' nonces.
+    pub fn datagram_keys(&self, name: &[u8], client: &Nonce, own: &Nonce) -> Option<Keys> {
+        let (user, _) = self.users.iter().find(|(user, _)| user.name.as_bytes() == name)?;
+        Some(Keys::of_far_proxy(user.password.as_bytes(), client, own))
     }
 
     fn proof_is_valid(&self, proof: &Proof, request: &[u8]) -> bool {

@@ -67,7 +67,7 @@ pub async fn relay(
 }
 
 /// Waits until no byte has been relayed for `timeout`. The wait may be up to a quarter of `timeout` longer.
-async fn wait_until_idle(carried: &Carried, timeout: Duration) {
+pub async fn wait_until_idle(carried: &Carried, timeout: Duration) {
     let bytes = || [&carried.up, &carried.down].map(|bytes| bytes.load(Ordering::Relaxed));
     let (mut seen, mut quarters) = (bytes(), 0);
     while quarters < 4 {

@@ -26,6 +26,18 @@ pub fn set_transparent_v6(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, 1)
 }
 
+/// Makes a UDP socket receive each datagram with its original destination (`IP_RECVORIGDSTADDR`).
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn receive_original_destinations(socket: impl AsFd, is_v6: bool) -> io::Result<()> {
+    if is_v6 {
+        set(socket, libc::IPPROTO_IPV6, libc::IPV6_RECVORIGDSTADDR, 1)
+    } else {
+        set(socket, libc::IPPROTO_IP, libc::IP_RECVORIGDSTADDR, 1)
+    }
+}
+
 /// Level `SOL_MPTCP` and its options `MPTCP_TCPINFO` and `MPTCP_SUBFLOW_ADDRS` (since Linux 5.16).
 const SOL_MPTCP: c_int = 284;
 const MPTCP_TCPINFO: c_int = 2;

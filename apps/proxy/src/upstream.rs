@@ -2,7 +2,8 @@
 
 use super::config::{Limits, Protocol, Via};
 use super::convert;
-use super::socks::{self, wire::Target};
+use super::socks::wire::{Reply, Target};
+use super::socks::{self, FarProxy};
 use super::stream::Transport;
 use super::upstream_proxy::{Connected, EarlyData, NotConnected};
 use std::io;
@@ -48,6 +49,24 @@ impl Upstream {
         match self {
             Self::Socks(upstream) => upstream.connect(target, &mut early).await,
             Self::Convert(client) => client.connect(target, &mut early).await,
+        }
+    }
+
+    /// Requests an association for datagrams. `early` returns frames that are sent with the request.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::connect`], or that the upstream proxy does not relay UDP.
+    pub async fn open_datagrams(
+        &self,
+        early: impl FnMut() -> io::Result<Vec<u8>> + Send,
+    ) -> Result<FarProxy, NotConnected> {
+        match self {
+            Self::Socks(upstream) => upstream.open_datagrams(&mut EarlyData::new(early)).await,
+            Self::Convert(_) => {
+                let reason = "a converter (RFC 8803) does not relay UDP; write protocol = \"socks\" in via";
+                Err((Reply::CommandNotSupported, reason.to_owned()))
+            }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! that is safe to repeat. After an attempt has sent data, no other pair is tried, unless the answer shows that another
 //! program received the data.
 
-use super::config::{Limits, User, Via};
+use super::config::{Limits, Udp, User, Via};
 use super::connect::{Attempts, Candidates, Pair, connect_to, pairs};
 use super::log::RateLimited;
 use super::pair_history::{PairHistory, answer_timeout};
@@ -136,6 +136,19 @@ impl UpstreamProxy {
     /// Returns the user as which this program logs in at the proxy; `None` without a login.
     pub const fn user(&self) -> Option<&User> {
         self.via.user.as_ref()
+    }
+
+    /// True if datagrams are sent over the links of `from` instead of in a stream.
+    pub fn sends_over_paths(&self) -> bool {
+        self.via.udp == Some(Udp::Paths)
+    }
+
+    /// Returns the present addresses of `from`.
+    ///
+    /// # Errors
+    /// If none of them has an address, or the kernel does not list them.
+    pub fn local_addresses(&self) -> io::Result<Vec<IpAddr>> {
+        uplinks::addresses(&self.via.from)
     }
 
     /// Returns the resolver for names that this machine looks up.

@@ -24,6 +24,8 @@ _JOINED = re.compile(rf"({_NUMBER}),(?=[a-z_0-9]+=)")
 _VALUES = {"const": (1,), "exp": (1,), "uniform": (2,), "pareto": (2, 3)}
 """Numbers of values of each distribution. The third one of `pareto`, a maximum, is an addition."""
 _MAX_INTEGER = (1 << 32) - 1
+_MAX_VALUE = 1e15
+"""Largest number in a distribution; integers up to it are exact."""
 _MAX_NAME_CHARS = 255
 _MAX_MESSAGE_BYTES = 65_535
 _CMT_WORDS = ("off", "cmt", "cmtrpv1", "cmtrpv2", "like-mptcp", "mptcp-like", "mptcp", "normal", "rp")
@@ -132,6 +134,8 @@ def distribution(text: str) -> Distribution:
             f'"{text}" is not a distribution; write constN, expN, uniformLOW,HIGH or paretoMIN,SHAPE, '
             "for example const1400"
         )
+    if max(values) > _MAX_VALUE:
+        raise _SpecificationError(f"{kind} has a number above {_MAX_VALUE:.0e}; write a smaller one")
     return Distribution(kind, values)
 
 
@@ -147,9 +151,12 @@ def _option(name: str, value: str) -> Any:
 
 def _integer(least: int = 0, most: int = _MAX_INTEGER) -> Callable[[str], int]:
     def read(value: str) -> int:
-        if not value.isascii() or not value.isdigit() or not least <= int(value) <= most:
+        digits = value.lstrip("0") or value[:1]
+        # The length is checked first, because Python converts at most 4,300 digits.
+        is_number = digits.isascii() and digits.isdigit() and len(digits) <= len(str(most))
+        if not is_number or not least <= int(digits) <= most:
             raise _SpecificationError(f"write a whole number from {least} to {most}")
-        return int(value)
+        return int(digits)
 
     return read
 

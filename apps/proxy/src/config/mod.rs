@@ -25,7 +25,7 @@ use place::Text;
 pub use place::nearest;
 pub use reverse::{Balance, Host, Reverse};
 use reverse::{check_reverse, reverse_forwarder};
-pub use router::{Bypass, Router};
+pub use router::{Bypass, Only, Router};
 use serde::Deserialize;
 pub use server::{Server, WeightedServer};
 use std::io::ErrorKind;
@@ -35,7 +35,7 @@ use toml::Spanned;
 pub use units::{Bytes, KeepAlive, Seconds};
 pub use uplinks::{Budget, Period, Uplink, Uplinks, Usage};
 use users::check_users;
-pub use via::{Expected, Origin, ProbeTarget, Protocol, User, Via};
+pub use via::{Expected, Origin, ProbeTarget, Protocol, Udp, User, Via};
 use via::{check_proxy, check_user};
 
 /// Content of the configuration file.
@@ -96,6 +96,8 @@ pub struct Socks {
     pub allow: Vec<Network>,
     /// Networks of servers that clients may not reach.
     pub deny: Vec<Network>,
+    /// True if the proxy relays UDP for its clients.
+    pub udp: bool,
     /// Prefixes of NAT64 gateways. `allow` and `deny` apply to the IPv4 addresses of the servers behind them.
     pub nat64: Vec<Nat64>,
     /// Upstream proxy, which connects to the servers in place of this proxy.
@@ -110,6 +112,7 @@ impl Default for Socks {
             multipath_upstream: false,
             allow: Vec::new(),
             deny: Vec::new(),
+            udp: true,
             nat64: Vec::new(),
             via: None,
         }

@@ -34,6 +34,18 @@ pub struct Router {
     /// Connections that the router forwards directly, without the upstream proxy.
     #[serde(default)]
     pub bypass: Bypass,
+    /// The only servers to which connections go through the upstream proxy; without it, all but those of `bypass`.
+    pub only: Option<Spanned<Only>>,
+}
+
+/// The only servers to which connections go through the upstream proxy.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Only {
+    /// Networks of the servers.
+    pub networks: Vec<Spanned<Network>>,
+    /// Names of the servers. The router's resolver supplies their addresses.
+    pub names: Vec<Spanned<String>>,
 }
 
 const fn default_port() -> u16 {
@@ -113,16 +125,50 @@ pub(super) fn check_router(router: &Router, text: &Text<'_>) -> Result<(), Error
     if router.port == 0 {
         return Err(text.error(None, "[router] port must not be 0; write a free port, such as 1081"));
     }
-    if let Some(name) = router.bypass.names.iter().find(|name| !is_host_name(name.as_ref())) {
+    let only_names = router.only.iter().flat_map(|only| &only.as_ref().names);
+    if let Some(name) = router.bypass.names.iter().chain(only_names).find(|name| !is_host_name(name.as_ref()))
+    {
         return error_at(
             name.span(),
             &format!("\"{}\" is not a host name; write for example \"intranet.example.org\"", name.as_ref()),
         );
     }
+    router.only.as_ref().map_or(Ok(()), |only| check_only(only, &router.bypass, text))?;
     let via = router.via.as_ref();
     check_proxy(via)
         .and_then(|()| via.user.as_ref().map_or(Ok(()), check_user))
         .map_err(|message| text.error(Some(router.via.span()), &message))
+}
+
+/// Refuses an empty table, and servers that are in `bypass` as well.
+fn check_only(only: &Spanned<Only>, bypass: &Bypass, text: &Text<'_>) -> Result<(), Error> {
+    let Only { networks, names } = only.as_ref();
+    if networks.is_empty() && names.is_empty() {
+        let message = "[router.only] is empty, so nothing would go through the proxy; add networks or names";
+        return Err(text.error(Some(only.span()), message));
+    }
+    for network in networks {
+        let contains = |outer: &&Network| {
+            outer.bits() <= network.as_ref().bits() && outer.contains(network.as_ref().address())
+        };
+        if let Some(outer) = bypass.networks.iter().find(contains) {
+            let message = format!(
+                "{} is in [router.only], but {outer} in [router.bypass] contains it; remove one of the two; without networks in [router.bypass], private networks are bypassed",
+                network.as_ref()
+            );
+            return Err(text.error(Some(network.span()), &message));
+        }
+    }
+    let is_bypassed = |name: &&Spanned<String>| {
+        bypass.names.iter().any(|other| other.as_ref().eq_ignore_ascii_case(name.as_ref()))
+    };
+    match names.iter().find(is_bypassed) {
+        Some(name) => Err(text.error(
+            Some(name.span()),
+            &format!("{} is in [router.only] and in [router.bypass]; remove one of the two", name.as_ref()),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn is_host_name(name: &str) -> bool {

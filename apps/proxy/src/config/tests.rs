@@ -315,3 +315,66 @@ fn listening_address_is_used_once() {
     }
     Config::parse(&both("127.0.0.1:0", "127.0.0.1:0"), "proxy.toml").expect("the kernel chooses two ports");
 }
+
+#[test]
+fn only_and_bypass_of_the_same_server_are_refused() {
+    let router = "[router]\ninterfaces = [\"lan0\"]\nvia = { proxy = \"192.0.2.1:1080\" }\n";
+    for (more, message) in [
+        (
+            "only = {}",
+            "4: [router.only] is empty, so nothing would go through the proxy; add networks or names",
+        ),
+        (
+            "only = { networks = [\"192.0.2.0/24\"] }\nbypass = { networks = [\"192.0.2.0/24\"] }",
+            "4: 192.0.2.0/24 is in [router.only], but 192.0.2.0/24 in [router.bypass] contains it; remove one of the two; \
+             without networks in [router.bypass], private networks are bypassed",
+        ),
+        (
+            "only = { networks = [\"10.1.0.0/16\"] }",
+            "4: 10.1.0.0/16 is in [router.only], but 10.0.0.0/8 in [router.bypass] contains it; remove one of the two; \
+             without networks in [router.bypass], private networks are bypassed",
+        ),
+        (
+            "only = { names = [\"A.example\"] }\nbypass = { names = [\"a.example\"] }",
+            "4: A.example is in [router.only] and in [router.bypass]; remove one of the two",
+        ),
+        (
+            "only = { names = [\"a b\"] }",
+            "4: \"a b\" is not a host name; write for example \"intranet.example.org\"",
+        ),
+        ("only = { ports = [25] }", "4: unknown key \"ports\"; valid keys: networks, names"),
+    ] {
+        assert_eq!(config_error(&format!("{router}{more}")), format!("proxy.toml:{message}"));
+    }
+    // A part of the listed network may be bypassed.
+    for more in [
+        "only = { networks = [\"192.0.2.0/24\"] }\nbypass = { networks = [\"192.0.2.128/25\"] }",
+        "only = { networks = [\"10.1.0.0/16\"] }\nbypass = { networks = [] }",
+    ] {
+        Config::parse(&format!("{router}{more}"), "proxy.toml").expect(more);
+    }
+}
+
+#[test]
+fn converter_and_unknown_ways_of_udp_are_refused() {
+    let error = |via: &str| config_error(&format!("[socks]\nvia = {{ proxy = \"192.0.2.1:1080\", {via} }}"));
+    assert_eq!(
+        error("udp = \"stream\", protocol = \"convert\""),
+        "proxy.toml:2: a converter (RFC 8803) does not relay UDP; remove udp, or write protocol = \"socks\""
+    );
+    assert!(error("udp = \"streams\"").contains("unknown value \"streams\"; did you mean \"stream\"?"));
+}
+
+#[test]
+fn paths_need_links_and_a_user() {
+    let parse = |more: &str| {
+        let text = format!("[socks]\nvia = {{ proxy = \"192.0.2.1:1080\", udp = \"paths\"{more} }}");
+        Config::parse(&text, "proxy.toml").map_err(|error| error.to_string())
+    };
+    let (from, user) = (", from = [\"wlan0\"]", ", user = { name = \"a\", password = \"b\" }");
+    for incomplete in ["", from, user] {
+        let message = parse(incomplete).expect_err(incomplete);
+        assert!(message.starts_with("proxy.toml:2: udp = \"paths\" needs from, the interfaces"), "{message}");
+    }
+    parse(&format!("{from}{user}")).expect("a valid file");
+}

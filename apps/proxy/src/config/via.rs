@@ -23,6 +23,19 @@ pub struct Via {
     pub from: Vec<Origin>,
     /// Idle time of a connection to the upstream proxy before a keep-alive probe.
     pub keep_alive: Option<KeepAlive>,
+    /// How UDP datagrams get to the upstream proxy. Without it, a router does not intercept UDP, and a SOCKS proxy sends
+    /// datagrams in the stream.
+    pub udp: Option<Udp>,
+}
+
+/// How UDP datagrams get to an upstream proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Udp {
+    /// In a stream of Multipath TCP.
+    Stream,
+    /// Over UDP on the link of each address in `from`.
+    Paths,
 }
 
 /// An interface or a local address to connect from.
@@ -134,6 +147,14 @@ pub fn check_user(user: &User) -> Result<(), String> {
 pub fn check_proxy(via: &Via) -> Result<(), String> {
     if host_and_port(&via.proxy).is_none() {
         return Err(format!("\"{}\" is not HOST:PORT; write for example proxy.example.org:1080", via.proxy));
+    }
+    if via.udp.is_some() && via.protocol == Protocol::Convert {
+        return Err(
+            "a converter (RFC 8803) does not relay UDP; remove udp, or write protocol = \"socks\"".to_owned()
+        );
+    }
+    if via.udp == Some(Udp::Paths) && (via.from.is_empty() || via.user.is_none()) {
+        return Err("udp = \"paths\" needs from, the interfaces or addresses of the links, and user, which authenticates the datagrams; or write udp = \"stream\"".to_owned());
     }
     Ok(())
 }

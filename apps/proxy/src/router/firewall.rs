@@ -6,7 +6,8 @@
 //! accept the packet. This JSON does not contain the parameters of matches of iptables (`xt`). Those for states,
 //! protocols and limits are assumed to be false, which makes the finding uncertain.
 
-use super::rules::Family;
+use super::rules::{Family, families};
+use crate::config::Router;
 use serde_json::Value;
 
 /// A chain that drops intercepted packets.
@@ -20,9 +21,37 @@ pub struct DroppingChain {
     pub is_certain: bool,
 }
 
+/// Protocol of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Tcp,
+    Udp,
+}
+
+impl Protocol {
+    /// True if a value of a rule is the name or the number of the protocol.
+    fn is_value(self, value: &Value) -> bool {
+        match self {
+            Self::Tcp => value == "tcp" || value == 6,
+            Self::Udp => value == "udp" || value == 17,
+        }
+    }
+}
+
+/// Lists the families and protocols of the packets that the router intercepts.
+pub fn packets(router: &Router) -> Vec<(Family, Protocol)> {
+    let has_udp = router.via.as_ref().udp.is_some();
+    let protocols = if has_udp { &[Protocol::Tcp, Protocol::Udp][..] } else { &[Protocol::Tcp] };
+    families()
+        .into_iter()
+        .flat_map(|family| protocols.iter().map(move |protocol| (family, *protocol)))
+        .collect()
+}
+
 /// The first packet of a connection that a LAN host opens.
 struct Packet<'a> {
     family: Family,
+    protocol: Protocol,
     interface: &'a str,
     mark: u64,
 }
@@ -48,10 +77,11 @@ enum MatchResult {
     Unknown,
 }
 
-/// Finds the first base chain at the hook `input` that drops intercepted packets of one of these families and interfaces.
+/// Finds the first base chain at the hook `input` that drops intercepted packets of one of these families, protocols and
+/// interfaces.
 pub fn find_dropping_chain(
     ruleset: &Value,
-    families: &[Family],
+    packets: &[(Family, Protocol)],
     interfaces: &[String],
     mark: u32,
 ) -> Option<DroppingChain> {
@@ -60,11 +90,11 @@ pub fn find_dropping_chain(
         .iter()
         .map(|entry| &entry["chain"])
         .filter(|chain| chain["hook"] == "input" && chain["type"] == "filter");
-    base.flat_map(|chain| families.iter().map(move |family| (chain, *family)))
-        .filter(|(chain, family)| applies_to_family(chain, *family))
-        .flat_map(|(chain, family)| interfaces.iter().map(move |interface| (chain, family, interface)))
-        .find_map(|(chain, family, interface)| {
-            let packet = Packet { family, interface, mark: mark.into() };
+    base.flat_map(|chain| packets.iter().map(move |packet| (chain, *packet)))
+        .filter(|(chain, (family, _))| applies_to_family(chain, *family))
+        .flat_map(|(chain, packet)| interfaces.iter().map(move |interface| (chain, packet, interface)))
+        .find_map(|(chain, (family, protocol), interface)| {
+            let packet = Packet { family, protocol, interface, mark: mark.into() };
             let table = Table { entries, chain };
             let is_certain = match table.evaluate_chain(text(&chain["name"]), &packet, 0) {
                 PacketVerdict::Dropped(is_certain) => is_certain,
@@ -251,7 +281,7 @@ fn evaluate_match(matching: &Value, packet: &Packet<'_>) -> MatchResult {
                 contains(right, &|name| interface_matches(text(name), packet.interface))
             }
             ("meta", "mark") => contains(right, &|mark| mark.as_u64() == Some(packet.mark)),
-            ("meta", "l4proto") => contains(right, &|protocol| protocol == "tcp" || protocol == 6),
+            ("meta", "l4proto") => contains(right, &|value| packet.protocol.is_value(value)),
             ("meta", "nfproto" | "protocol") => {
                 let names = if packet.family == Family::V4 { ["ipv4", "ip"] } else { ["ipv6", "ip6"] };
                 contains(right, &|name| names.contains(&text(name)))
@@ -262,15 +292,17 @@ fn evaluate_match(matching: &Value, packet: &Packet<'_>) -> MatchResult {
             ("fib", _) => contains(right, &|kind| kind == "unicast"),
             ("payload", _) => match (text(&value["protocol"]), text(&value["field"])) {
                 ("ip", "protocol") | ("ip6", "nexthdr") => {
-                    contains(right, &|protocol| protocol == "tcp" || protocol == 6)
+                    contains(right, &|value| packet.protocol.is_value(value))
                 }
                 // The destination may be any server and port. A match for some of them is false for the others, so it
                 // counts as false.
                 ("ip", "daddr") if packet.family == Family::V4 => Some(false),
                 ("ip6", "daddr") if packet.family == Family::V6 => Some(false),
                 ("ip" | "ip6", "daddr") => return MatchResult::No,
-                ("tcp" | "th", "dport") => Some(false),
-                ("tcp" | "th" | "ip" | "ip6", _) => None,
+                ("tcp", _) if packet.protocol == Protocol::Udp => return MatchResult::No,
+                ("udp", _) if packet.protocol == Protocol::Tcp => return MatchResult::No,
+                ("tcp" | "udp" | "th", "dport") => Some(false),
+                ("tcp" | "udp" | "th" | "ip" | "ip6", _) => None,
                 _ => return MatchResult::No,
             },
             _ => None,
@@ -327,6 +359,8 @@ mod tests {
     /// Firewall mark of intercepted packets.
     const MARK: u32 = 1 << 27;
 
+    const TCP: [(Family, Protocol); 2] = [(Family::V4, Protocol::Tcp), (Family::V6, Protocol::Tcp)];
+
     /// Creates a ruleset with the base chain `input` of the table `inet fw`, and further chains.
     fn ruleset(policy: &str, chains: &[(&str, Value)]) -> Value {
         let mut entries = vec![
@@ -342,7 +376,7 @@ mod tests {
     }
 
     fn check_ruleset(policy: &str, chains: &[(&str, Value)]) -> Option<DroppingChain> {
-        find_dropping_chain(&ruleset(policy, chains), &[Family::V4, Family::V6], &["lan0".to_owned()], MARK)
+        find_dropping_chain(&ruleset(policy, chains), &TCP, &["lan0".to_owned()], MARK)
     }
 
     /// Creates a statement that matches these connection states.
@@ -382,16 +416,30 @@ mod tests {
             assert_eq!(check_ruleset("drop", &[("input", json!([rule]))]), None, "{rule}");
         }
         let v4_only = |rules| {
-            find_dropping_chain(
-                &ruleset("drop", &[("input", rules)]),
-                &[Family::V4],
-                &["lan0".to_owned()],
-                MARK,
-            )
+            find_dropping_chain(&ruleset("drop", &[("input", rules)]), &TCP[..1], &["lan0".to_owned()], MARK)
         };
         assert_eq!(v4_only(json!([[saddr, {"accept": null}]])), None);
         let port = json!({"match": {"op": "==", "left": {"payload": {"protocol": "tcp", "field": "dport"}}, "right": 22}});
         assert!(v4_only(json!([[port, {"accept": null}]])).is_some());
+    }
+
+    #[test]
+    fn chain_that_drops_only_udp_is_found() {
+        let protocol =
+            |name: &str| json!({"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": name}});
+        let port = json!({"match": {"op": "==", "left": {"payload": {"protocol": "udp", "field": "dport"}}, "right": 53}});
+        let find = |policy: &str, rules: Value, protocol| {
+            let packet = (Family::V4, protocol);
+            find_dropping_chain(&ruleset(policy, &[("input", rules)]), &[packet], &["lan0".to_owned()], MARK)
+        };
+        for (policy, rules) in [
+            ("drop", json!([[protocol("tcp"), {"accept": null}]])),
+            ("accept", json!([[protocol("udp"), {"drop": null}]])),
+            ("drop", json!([[port, {"accept": null}], [protocol("tcp"), {"accept": null}]])),
+        ] {
+            assert_eq!(find(policy, rules.clone(), Protocol::Tcp), None, "{rules}");
+            assert!(find(policy, rules.clone(), Protocol::Udp).is_some(), "{rules}");
+        }
     }
 
     #[test]

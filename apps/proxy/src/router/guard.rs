@@ -5,14 +5,14 @@
 //! routes and firewall permit interception. Otherwise it is removed, and connections bypass the proxy.
 
 use super::commands::{ip, nft};
-use super::firewall::{DroppingChain, find_dropping_chain};
+use super::firewall::{DroppingChain, find_dropping_chain, packets};
 use super::install::{has_table, list_table, missing, ruleset};
+use super::names::NamedAddresses;
 use super::rules::{Family, Plan, TABLE, families, plan, removal};
 use crate::config::Router;
 use crate::error::Error;
 use crate::log;
-use core::net::IpAddr;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -24,7 +24,7 @@ const FIX_WINDOW: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Guard {
     router: Router,
-    names: BTreeSet<IpAddr>,
+    names: NamedAddresses,
     /// The nftables table as `nft` lists it, and the address families for which this listing is valid.
     listed: Option<(Vec<Family>, String)>,
     /// True if the nftables table is installed, so packets are marked.
@@ -38,9 +38,9 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Creates the guard. `names` are the addresses of the names in `bypass`. If `install` is set, rules and routes
+    /// Creates the guard. `names` are the addresses of the names in `bypass` and `only`. If `install` is set, rules and routes
     /// have just been installed.
-    pub fn new(router: Router, names: BTreeSet<IpAddr>) -> Self {
+    pub fn new(router: Router, names: NamedAddresses) -> Self {
         let listed = router.install.then(list_table).and_then(Result::ok);
         let is_marking = router.install;
         Self {
@@ -60,9 +60,9 @@ impl Guard {
         self.has_ended = true;
     }
 
-    /// Replaces the addresses of the names in `bypass`.
-    pub fn update_names(&mut self, names: BTreeSet<IpAddr>) -> Result<(), Error> {
-        let text = super::rules::renewal(&names);
+    /// Replaces the addresses of the names in `bypass` and `only`.
+    pub fn update_names(&mut self, names: NamedAddresses) -> Result<(), Error> {
+        let text = super::rules::renewal(&self.router, &names);
         self.names = names;
         self.listed = None;
         if self.is_marking && self.router.install && !self.has_ended {
@@ -143,7 +143,8 @@ impl Guard {
     /// Describes the firewall chain that drops intercepted packets, if there is one. Logs a chain that may drop them.
     fn check_firewall(&mut self) -> Option<String> {
         let interfaces = self.router.interfaces.as_ref();
-        let found = find_dropping_chain(&ruleset()?, &families(), interfaces, *self.router.mark.as_ref());
+        let found =
+            find_dropping_chain(&ruleset()?, &packets(&self.router), interfaces, *self.router.mark.as_ref());
         let certain = found.as_ref().filter(|found| found.is_certain);
         if let Some(suspected) =
             found.as_ref().filter(|found| !found.is_certain && self.suspected.as_ref() != Some(found))

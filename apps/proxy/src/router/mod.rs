@@ -1,7 +1,8 @@
-//! A router: intercepts the TCP connections of the hosts behind it (TPROXY) and relays them through an upstream Anabranch proxy,
-//! which it reaches with Multipath TCP.
+//! A router: intercepts the TCP connections of the hosts behind it (TPROXY), and UDP if it is configured, and relays them
+//! through an upstream Anabranch proxy, which it reaches with Multipath TCP.
 
 mod commands;
+mod datagrams;
 mod firewall;
 mod guard;
 mod install;

@@ -1,6 +1,7 @@
 //! Generates the text of the rules that redirect the hosts' connections to the router: an nftables table, and a rule
 //! and a route for each address family. `install` executes the text.
 
+use super::names::NamedAddresses;
 use crate::config::Router;
 use crate::network::Network;
 use core::fmt::Display;
@@ -67,8 +68,8 @@ pub fn removal() -> String {
     format!("add table inet {TABLE}\ndelete table inet {TABLE}\n")
 }
 
-/// Generates the plan for these address families. `names` are the addresses of the names in `bypass`.
-pub fn plan(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> Plan {
+/// Generates the plan for these address families. `names` are the addresses of the names in `bypass` and `only`.
+pub fn plan(router: &Router, families: &[Family], names: &NamedAddresses) -> Plan {
     let (mark, table) = (router.mark.as_ref(), router.table.as_ref());
     let ip = families.iter().map(|family| {
         let option = family.option();
@@ -83,12 +84,13 @@ pub fn plan(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> P
     Plan { nft: nft(router, families, names), ip: ip.flatten().collect() }
 }
 
-fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String {
+fn nft(router: &Router, families: &[Family], names: &NamedAddresses) -> String {
     let bypass = &router.bypass;
     let networks = |v4: bool| bypass.networks.iter().copied().filter(move |network| network.is_ipv4() == v4);
     let (networks4, networks6): (Vec<Network>, Vec<Network>) =
         (networks(true).collect(), networks(false).collect());
-    let (names4, names6) = split(names);
+    let (names4, names6) = split(&names.bypass);
+    let has_udp = router.via.as_ref().udp.is_some();
     let mut text = removal();
     let mut line = |line: &str| writeln!(text, "{line}").expect("writing to a String succeeds");
     line(&format!("table inet {TABLE} {{"));
@@ -96,11 +98,16 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
     line(&set("networks6", "ipv6_addr", "flags interval\n\t\tauto-merge", &networks6));
     line(&set("names4", "ipv4_addr", "", &names4));
     line(&set("names6", "ipv6_addr", "", &names6));
+    if router.only.is_some() {
+        let [only4, only6] = only_servers(router, names);
+        line(&set("only4", "ipv4_addr", "flags interval\n\t\tauto-merge", &only4));
+        line(&set("only6", "ipv6_addr", "flags interval\n\t\tauto-merge", &only6));
+    }
     line("\tchain prerouting {");
     line("\t\ttype filter hook prerouting priority mangle; policy accept;");
     let interfaces: Vec<_> = router.interfaces.as_ref().iter().map(|name| format!("\"{name}\"")).collect();
     line(&format!("\t\tiifname != {{ {} }} return", interfaces.join(", ")));
-    line("\t\tmeta l4proto != tcp return");
+    line(if has_udp { "\t\tmeta l4proto != { tcp, udp } return" } else { "\t\tmeta l4proto != tcp return" });
     let divert = format!("meta mark set meta mark | {:#x} accept", router.mark.as_ref());
     let opens = "tcp flags & (fin | syn | rst | ack)";
     // SYNs do not match: for them the rule `tproxy` below applies, which also handles a connection of the router in
@@ -110,11 +117,19 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
     line("\t\t# connections opened before the router started continue without it");
     line(&format!("\t\t{opens} != syn return"));
     line("\t\tfib daddr type local return");
+    if has_udp {
+        line("\t\tmeta l4proto udp fib daddr type != unicast return");
+    }
     for rule in ["ip daddr @networks4", "ip6 daddr @networks6", "ip daddr @names4", "ip6 daddr @names6"] {
         line(&format!("\t\t{rule} return"));
     }
     if !bypass.ports.is_empty() {
-        line(&format!("\t\ttcp dport {{ {} }} return", list(&bypass.ports)));
+        let header = if has_udp { "th" } else { "tcp" };
+        line(&format!("\t\t{header} dport {{ {} }} return", list(&bypass.ports)));
+    }
+    if router.only.is_some() {
+        line("\t\tip daddr != @only4 return");
+        line("\t\tip6 daddr != @only6 return");
     }
     line("\t\t# without a listener, packets are forwarded as usual");
     for family in families {
@@ -122,18 +137,39 @@ fn nft(router: &Router, families: &[Family], names: &BTreeSet<IpAddr>) -> String
             Family::V4 => ("ipv4", "ip to 127.0.0.1"),
             Family::V6 => ("ipv6", "ip6 to [::1]"),
         };
-        line(&format!("\t\tmeta nfproto {name} meta l4proto tcp tproxy {kind}:{} {divert}", router.port));
+        for protocol in if has_udp { &["tcp", "udp"][..] } else { &["tcp"] } {
+            let port = router.port;
+            line(&format!("\t\tmeta nfproto {name} meta l4proto {protocol} tproxy {kind}:{port} {divert}"));
+        }
     }
     line("\t}");
     line("}");
     text
 }
 
-/// Returns the input of `nft -f` that replaces the addresses of the names in `bypass`.
-pub fn renewal(names: &BTreeSet<IpAddr>) -> String {
-    let (v4, v6) = split(names);
+/// Returns the elements of the sets `only4` and `only6`.
+fn only_servers(router: &Router, names: &NamedAddresses) -> [Vec<String>; 2] {
+    let networks =
+        router.only.iter().flat_map(|only| &only.as_ref().networks).map(|network| *network.as_ref());
+    let (networks4, networks6): (Vec<Network>, Vec<Network>) = networks.partition(Network::is_ipv4);
+    let (names4, names6) = split(&names.only);
+    [(networks4, names4), (networks6, names6)].map(|(networks, names)| {
+        let networks = networks.iter().map(ToString::to_string);
+        networks.chain(names.iter().map(ToString::to_string)).collect()
+    })
+}
+
+/// Returns the input of `nft -f` that replaces the addresses of the names in `bypass` and `only`.
+pub fn renewal(router: &Router, names: &NamedAddresses) -> String {
+    let texts = |addresses: Vec<IpAddr>| addresses.iter().map(ToString::to_string).collect();
+    let (v4, v6) = split(&names.bypass);
+    let mut sets: Vec<(&str, Vec<String>)> = vec![("names4", texts(v4)), ("names6", texts(v6))];
+    if router.only.is_some() {
+        let [only4, only6] = only_servers(router, names);
+        sets.extend([("only4", only4), ("only6", only6)]);
+    }
     let mut text = String::new();
-    for (set, elements) in [("names4", v4), ("names6", v6)] {
+    for (set, elements) in sets {
         writeln!(text, "flush set inet {TABLE} {set}").expect("writing to a String succeeds");
         if !elements.is_empty() {
             writeln!(text, "add element inet {TABLE} {set} {{ {} }}", list(&elements))
@@ -182,7 +218,8 @@ mod tests {
         let router = router(
             "port = 99\nmark = 0x10\ntable = 7\n[router.bypass]\nnetworks = [\"10.0.0.0/8\", \"fc00::/7\"]\nports = [25, 465]\n",
         );
-        let names = ["192.0.2.7", "2001:db8::7"].map(|address| address.parse().unwrap()).into();
+        let bypass = ["192.0.2.7", "2001:db8::7"].map(|address| address.parse().unwrap()).into();
+        let names = NamedAddresses { bypass, ..NamedAddresses::default() };
         let Plan { nft, ip } = plan(&router, &[Family::V4, Family::V6], &names);
         for part in [
             "iifname != { \"lan0\", \"wlan0\" } return",
@@ -206,7 +243,7 @@ mod tests {
         let Plan { nft, ip } = plan(&router, &[Family::V4], &names);
         assert!(!nft.contains("tproxy ip6") && ip.len() == 2);
         assert_eq!(
-            renewal(&names),
+            renewal(&router, &names),
             "flush set inet anabranch-router names4\nadd element inet anabranch-router names4 { 192.0.2.7 }\n\
              flush set inet anabranch-router names6\nadd element inet anabranch-router names6 { 2001:db8::7 }\n"
         );
@@ -214,9 +251,50 @@ mod tests {
 
     #[test]
     fn private_networks_bypass_the_proxy_by_default() {
-        let Plan { nft, .. } = plan(&router(""), &[Family::V4], &BTreeSet::new());
+        let Plan { nft, .. } = plan(&router(""), &[Family::V4], &NamedAddresses::default());
         assert!(nft.contains("192.168.0.0/16") && nft.contains("fc00::/7") && !nft.contains("dport"));
-        let Plan { nft, .. } = plan(&router("bypass = { networks = [] }"), &[Family::V4], &BTreeSet::new());
-        assert!(!nft.contains("elements"));
+        let Plan { nft, .. } =
+            plan(&router("bypass = { networks = [] }"), &[Family::V4], &NamedAddresses::default());
+        assert!(!nft.contains("elements") && !nft.contains("udp") && !nft.contains("only"));
+    }
+
+    #[test]
+    fn only_listed_servers_are_intercepted() {
+        let router =
+            router("only = { networks = [\"192.0.2.0/24\", \"2001:db8::/32\"], names = [\"a.example\"] }");
+        let only = ["198.51.100.7".parse().unwrap()].into();
+        let names = NamedAddresses { only, ..NamedAddresses::default() };
+        let Plan { nft, .. } = plan(&router, &[Family::V4, Family::V6], &names);
+        for part in [
+            "elements = { 192.0.2.0/24, 198.51.100.7 }",
+            "elements = { 2001:db8::/32 }",
+            "\t\tip daddr != @only4 return\n\t\tip6 daddr != @only6 return\n\t\t# without a listener",
+        ] {
+            assert!(nft.contains(part), "{part}: {nft}");
+        }
+        assert_eq!(
+            renewal(&router, &names),
+            "flush set inet anabranch-router names4\nflush set inet anabranch-router names6\n\
+             flush set inet anabranch-router only4\nadd element inet anabranch-router only4 { 192.0.2.0/24, 198.51.100.7 }\n\
+             flush set inet anabranch-router only6\nadd element inet anabranch-router only6 { 2001:db8::/32 }\n"
+        );
+    }
+
+    #[test]
+    fn udp_is_intercepted_by_setting() {
+        let text = "[router]\ninterfaces = [\"lan0\"]\nvia = { proxy = \"192.0.2.1:1080\", udp = \"stream\" }\n\
+                    bypass = { ports = [53] }";
+        let router =
+            Config::parse(text, "proxy.toml").expect("a valid file").router.expect("the table exists");
+        let Plan { nft, .. } = plan(&router, &[Family::V4, Family::V6], &NamedAddresses::default());
+        for part in [
+            "meta l4proto != { tcp, udp } return",
+            "meta l4proto udp fib daddr type != unicast return",
+            "th dport { 53 } return",
+            "meta nfproto ipv4 meta l4proto udp tproxy ip to 127.0.0.1:1081 ",
+            "meta nfproto ipv6 meta l4proto udp tproxy ip6 to [::1]:1081 ",
+        ] {
+            assert!(nft.contains(part), "{part}: {nft}");
+        }
     }
 }

@@ -1,12 +1,10 @@
 //! Prints the plan as a shell script for manual installation.
 
 use super::firewall::accepting_rule;
-use super::names::Names;
+use super::names::{NamedAddresses, Names};
 use super::rules::{Plan, TABLE, families, plan};
 use crate::config::Router;
 use crate::error::Error;
-use core::net::IpAddr;
-use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -32,7 +30,7 @@ pub fn script(router: &Router) -> Result<String, Error> {
     Ok(text(router, &addresses))
 }
 
-fn text(router: &Router, addresses: &BTreeSet<IpAddr>) -> String {
+fn text(router: &Router, addresses: &NamedAddresses) -> String {
     let Plan { nft, ip } = plan(router, &families(), addresses);
     let mut text = format!("nft -f - <<'END'\n{nft}END\n");
     for [add, _] in &ip {

@@ -1,8 +1,9 @@
 //! The router: intercepts the connections of the hosts in the LAN and relays them through the upstream proxy.
 
+use super::datagrams::Interceptor;
 use super::guard::Guard;
 use super::install::{install, remove};
-use super::names::Names;
+use super::names::{NamedAddresses, Names};
 use super::rules::{TABLE, families, plan};
 use crate::config::{Limits, Router};
 use crate::connect::Attempts;
@@ -21,9 +22,8 @@ use crate::uplinks::{Changes, NFTABLES_GROUP, ROUTING_GROUPS};
 use crate::upstream::Upstream;
 use crate::upstream_proxy::{Connected, NotConnected};
 use crate::watch;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use rustix::net::netlink::NETFILTER;
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -46,9 +46,11 @@ const CHECK_PAUSE: Duration = Duration::from_millis(500);
 pub struct Proxy {
     settings: Router,
     limits: Limits,
-    via: Upstream,
-    /// Names in `bypass`. The background task takes them after the installation.
+    via: Arc<Upstream>,
+    /// Names in `bypass` and `only`. The background task takes them after the installation.
     names: Mutex<Option<Names>>,
+    /// Sockets for UDP, if it is intercepted. The background task takes them.
+    datagrams: Mutex<Option<Interceptor>>,
     /// Restores rules, routes and the nftables table; `None` before the installation.
     guard: Arc<Mutex<Option<Guard>>>,
     _lock: InstanceLock,
@@ -63,7 +65,9 @@ impl Proxy {
         check_permission("a router")?;
         let (lock_file, via) =
             (InstanceLock::acquire(TABLE, "router")?, Upstream::new(settings.via.as_ref().clone(), &limits));
-        Ok(Self { settings, limits, via, names: Mutex::default(), guard: Arc::default(), _lock: lock_file })
+        let (names, datagrams) = (Mutex::default(), Mutex::default());
+        let (via, guard) = (Arc::new(via), Arc::default());
+        Ok(Self { settings, limits, via, names, datagrams, guard, _lock: lock_file })
     }
 
     /// Connects to the target of a host and sends the host's early data.
@@ -75,9 +79,9 @@ impl Proxy {
             .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
     }
 
-    /// Replaces the addresses of the names in `bypass`, if new ones are given, and restores rules and routes that other
+    /// Replaces the addresses of the names in `bypass` and `only`, if new ones are given, and restores rules and routes that other
     /// programs have removed.
-    async fn check_rules(&self, addresses: Option<BTreeSet<IpAddr>>) {
+    async fn check_rules(&self, addresses: Option<NamedAddresses>) {
         let guard = Arc::clone(&self.guard);
         let keeping = move || {
             if let Some(guard) = lock(&guard).as_mut() {
@@ -162,7 +166,11 @@ impl Service for Proxy {
     }
 
     async fn prepare(&self) -> Result<(), Error> {
-        let mut addresses = BTreeSet::new();
+        if self.settings.via.as_ref().udp.is_some() {
+            let interceptor = Interceptor::open(&self.addresses(), Arc::clone(&self.via), self.limits)?;
+            *lock(&self.datagrams) = Some(interceptor);
+        }
+        let mut addresses = NamedAddresses::default();
         if self.settings.install {
             let mut names = Names::new(&self.settings);
             addresses = names.look_up().await;
@@ -180,7 +188,7 @@ impl Service for Proxy {
     }
 
     async fn run_in_background(&self) {
-        let names = lock(&self.names).take();
+        let (names, datagrams) = (lock(&self.names).take(), lock(&self.datagrams).take());
         let (sender, mut renewed) = mpsc::channel(1);
         let links_changed = Notify::new();
         let following = async {
@@ -201,7 +209,13 @@ impl Service for Proxy {
                 sleep(CHECK_PAUSE).await;
             }
         };
-        tokio::join!(following, guarding);
+        let relaying = async {
+            match datagrams {
+                Some(interceptor) => interceptor.run().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::join!(following, guarding, relaying);
     }
 
     async fn clean_up(&self) {

@@ -1,12 +1,12 @@
 //! Findings about the router on this machine, for the command `check`.
 
-use super::firewall::{DroppingChain, find_dropping_chain};
+use super::firewall::{DroppingChain, find_dropping_chain, packets};
 use super::install::{has_table, list, missing, ruleset, runs};
+use super::names::NamedAddresses;
 use super::rules::{Family, TABLE, families, plan};
 use crate::check::{Finding, bad_finding, good_finding};
 use crate::config::Router;
 use crate::error::Error;
-use std::collections::BTreeSet;
 
 /// Remedy if no router runs: the commands that start it.
 const START: &str = "systemctl start anabranch-router, or: anabranch-proxy router --config FILE";
@@ -62,7 +62,7 @@ pub fn findings(router: &Router) -> Result<Vec<Finding>, Error> {
     });
     let rules = ruleset();
     let (interfaces, mark) = (router.interfaces.as_ref(), *router.mark.as_ref());
-    let found = rules.and_then(|rules| find_dropping_chain(&rules, &families(), interfaces, mark));
+    let found = rules.and_then(|rules| find_dropping_chain(&rules, &packets(router), interfaces, mark));
     findings.extend(found.map(|DroppingChain { chain, remedy, is_certain }| {
         let drops = if is_certain { "drops" } else { "may drop" };
         bad_finding(format!("the chain {chain} {drops} intercepted packets"), remedy)
@@ -101,6 +101,6 @@ struct Installed {
 fn installed(router: &Router) -> Result<Installed, Error> {
     // This call fails if the program `ip` is missing; the calls below would report rules as missing then.
     list(Family::V4, "rule show")?;
-    let plan = plan(router, &families(), &BTreeSet::new());
+    let plan = plan(router, &families(), &NamedAddresses::default());
     Ok(Installed { routing: missing(router, &plan).is_empty(), table: has_table() })
 }

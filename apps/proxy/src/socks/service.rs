@@ -1,11 +1,15 @@
 //! The SOCKS proxy: reads the requests of clients and connects to servers.
 
+use super::association::ClientSide;
 use super::session::{Refusal, Request, accept, answer};
+use super::via::FarProxy;
 use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::connection_table::ConnectionEntry;
+use crate::datagrams::{Datagram, Exit, Framed, PathsSide, Side, bind, relay_datagrams};
 use crate::error::Error;
+use crate::limits::max_associations;
 use crate::log::RateLimited;
 use crate::login::{LoginResult, Logins};
 use crate::relay::{First, relay};
@@ -16,9 +20,12 @@ use crate::targets::Targets;
 use crate::upstream::Upstream;
 use crate::upstream_proxy::{Connected, NotConnected, connect_error};
 use crate::watch;
-use core::net::SocketAddr;
+use core::fmt::Display;
+use core::net::{Ipv6Addr, SocketAddr};
 use std::io;
+use std::sync::Arc;
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Rate limit for log lines about refused clients.
@@ -39,6 +46,30 @@ pub struct Proxy {
     upstream: Transport,
     via: Option<Upstream>,
     resolver: Resolver,
+    /// One permit per UDP association.
+    associations: Semaphore,
+}
+
+/// The servers' side of a UDP association.
+enum Far<'a> {
+    Exit(Box<Exit<'a>>),
+    Upstream(FarProxy),
+}
+
+impl Side for Far<'_> {
+    async fn receive(&mut self) -> io::Result<Datagram> {
+        match self {
+            Self::Exit(exit) => exit.receive().await,
+            Self::Upstream(proxy) => proxy.receive().await,
+        }
+    }
+
+    fn send(&mut self, datagram: &Datagram) {
+        match self {
+            Self::Exit(exit) => exit.send(datagram),
+            Self::Upstream(proxy) => proxy.send(datagram),
+        }
+    }
 }
 
 impl Proxy {
@@ -60,6 +91,7 @@ impl Proxy {
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
             via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), &limits)),
             resolver: Resolver::new(limits.connect_timeout.duration()),
+            associations: Semaphore::new(max_associations(&limits).min(Semaphore::MAX_PERMITS)),
             settings,
             limits,
         })
@@ -69,23 +101,9 @@ impl Proxy {
     async fn connect_to_target(
         &self,
         client: &Client,
-        command: Command,
         target: &Target,
         first: &mut Vec<u8>,
     ) -> Result<Connected, NotConnected> {
-        match command {
-            Command::Connect => {}
-            Command::UdpAssociate => {
-                let message = "UDP ASSOCIATE is not supported; only CONNECT is";
-                return Err((Reply::CommandNotSupported, message.to_owned()));
-            }
-            Command::Bind | Command::Other(_) => {
-                return Err((
-                    Reply::CommandNotSupported,
-                    "BIND and other commands are not supported; only CONNECT is".to_owned(),
-                ));
-            }
-        }
         let connecting = async {
             if let Some(via) = &self.via {
                 return via.connect(target, || Ok(std::mem::take(first))).await;
@@ -108,9 +126,116 @@ impl Proxy {
             let server = server.map_err(|error| connect_error(&error))?;
             Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
         };
+        self.within_connect_timeout(connecting).await
+    }
+
+    async fn within_connect_timeout<T>(
+        &self,
+        connecting: impl Future<Output = Result<T, NotConnected>>,
+    ) -> Result<T, NotConnected> {
         timeout(self.limits.connect_timeout.duration(), connecting)
             .await
             .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
+    }
+
+    /// Serves a connection to a server until it ends.
+    async fn serve_stream(&self, client: TcpStream, peer: SocketAddr, account: &Client, request: Request) {
+        let Request { target, mut first, .. } = request;
+        let Connected { server, bound, first: down } =
+            match self.connect_to_target(account, &target, &mut first).await {
+                Ok(connected) => connected,
+                Err(refusal) => return refuse(client, &target, refusal).await,
+            };
+        if answer(&client, Reply::Succeeded, bound).await.is_ok() {
+            let watched = watch::register(self.name(), peer, &target);
+            // Ignore errors: the relay has already reset both connections.
+            let idle = self.limits.idle_timeout.duration();
+            drop(
+                relay(client, server, First { up: first, down, ..First::default() }, &watched.carried, idle)
+                    .await,
+            );
+        }
+    }
+
+    /// Opens the servers' side of a UDP association.
+    async fn open_far_side(&self, account: &Client) -> Result<Far<'_>, NotConnected> {
+        if !self.settings.udp {
+            return Err((Reply::CommandNotSupported, "UDP is refused because of udp = false".to_owned()));
+        }
+        let Some(via) = &self.via else {
+            return Ok(Far::Exit(Box::new(Exit::new(&self.targets, &self.resolver, account.clone()))));
+        };
+        let opening = via.open_datagrams(|| Ok(Vec::new()));
+        Ok(Far::Upstream(self.within_connect_timeout(opening).await?))
+    }
+
+    /// Serves a UDP association until its TCP connection ends, or its stream of datagrams.
+    async fn serve_datagrams(&self, client: TcpStream, peer: SocketAddr, account: &Client, request: Request) {
+        let opening = async {
+            let full = || (Reply::Failure, "too many UDP associations; see max_connections".to_owned());
+            let permit = self.associations.try_acquire().map_err(|_| full())?;
+            Ok((permit, self.open_far_side(account).await?))
+        };
+        let (_permit, mut far) = match opening.await {
+            Ok(opened) => opened,
+            Err(refusal) => return refuse(client, &"UDP", refusal).await,
+        };
+        let watched = watch::register(self.name(), peer, &"UDP");
+        let idle = self.limits.idle_timeout.duration();
+        // The reason of the end is ignored: the client or the other proxy has disconnected, or sees a reset.
+        match request.command {
+            Command::Datagrams => {
+                if answer(&client, Reply::Succeeded, None).await.is_ok() {
+                    let mut near = Framed::new(Arc::new(client), request.first);
+                    relay_datagrams(&mut near, &mut far, &watched.carried, idle).await;
+                }
+            }
+            Command::DatagramPaths => {
+                if let Some(mut near) = self.open_paths(client, account, request).await {
+                    relay_datagrams(&mut near, &mut far, &watched.carried, idle).await;
+                }
+            }
+            _ => {
+                let opened = ClientSide::open(&client, peer, &request.target).await;
+                match opened.and_then(|near| Ok((near.address()?, near))) {
+                    Ok((bound, mut near)) => {
+                        if answer(&client, Reply::Succeeded, Some(bound)).await.is_ok() {
+                            relay_datagrams(&mut near, &mut far, &watched.carried, idle).await;
+                        }
+                    }
+                    Err(error) => refuse(client, &"UDP", connect_error(&error)).await,
+                }
+            }
+        }
+    }
+
+    /// Opens the side of another proxy that sends datagrams over several paths; answers its request.
+    async fn open_paths(&self, client: TcpStream, account: &Client, request: Request) -> Option<PathsSide> {
+        let mut own = [0; 16];
+        let opened = getrandom::fill(&mut own).map_err(io::Error::other);
+        let opened = opened.and_then(|()| bind(client.local_addr()?.ip()));
+        let opened = opened.and_then(|socket| Ok((socket.local_addr()?.port(), socket)));
+        let (port, socket) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                refuse(client, &"UDP", connect_error(&error)).await;
+                return None;
+            }
+        };
+        let keys = match (account, &request.target, &self.logins) {
+            (Client::User(name), Target::Address(SocketAddr::V6(nonce)), Some(logins)) => {
+                logins.datagram_keys(name, &nonce.ip().octets(), &own)
+            }
+            _ => None,
+        };
+        let Some(keys) = keys else {
+            let reason = "datagrams over several paths need a login, and a random number in the request";
+            refuse(client, &"UDP", (Reply::Denied, reason.to_owned())).await;
+            return None;
+        };
+        // The random number takes the place of the address, which the other proxy knows.
+        answer(&client, Reply::Succeeded, Some((Ipv6Addr::from(own), port).into())).await.ok()?;
+        Some(PathsSide::of_client(Framed::new(Arc::new(client), request.first), keys, socket))
     }
 
     const fn upstream_options(&self) -> StreamOptions {
@@ -145,7 +270,7 @@ impl Service for Proxy {
     async fn serve(&self, client: TcpStream, peer: SocketAddr, entry: &ConnectionEntry) {
         let deadline = Instant::now() + self.limits.handshake_timeout.duration();
         let accepted = timeout_at(deadline, accept(&client, peer.ip(), self.logins.as_ref(), deadline)).await;
-        let Request { user, command, target, mut first } = match accepted {
+        let mut request = match accepted {
             Ok(Ok(request)) => request,
             // Not logged: the client has only probed the proxy, or it connects again at once with a proof for the right
             // epoch.
@@ -163,33 +288,32 @@ impl Service for Proxy {
                 ));
             }
         };
-        entry.admit(user.is_some());
-        let account = Client::new(user, peer.ip());
-        let connecting = self.connect_to_target(&account, command, &target, &mut first).await;
-        let Connected { server, bound, first: down } = match connecting {
-            Ok(connected) => connected,
-            Err((reply, reason)) => {
-                // Each kind of reply has its own rate limit, so that many lines of one kind do not suppress those of
-                // another.
-                let kind = match reply {
-                    Reply::Denied => &DENIED,
-                    Reply::CommandNotSupported => &NO_SUCH_COMMAND,
-                    _ => &NOT_REACHED,
-                };
-                kind.log_line(format_args!("socks: {target}: {reason}"));
-                // Ignore errors: the client has disconnected.
-                drop(answer(&client, reply, None).await);
-                return close_gracefully(client).await;
+        entry.admit(request.user.is_some());
+        let account = Client::new(request.user.take(), peer.ip());
+        match request.command {
+            Command::Connect => self.serve_stream(client, peer, &account, request).await,
+            Command::UdpAssociate | Command::Datagrams | Command::DatagramPaths => {
+                self.serve_datagrams(client, peer, &account, request).await;
             }
-        };
-        if answer(&client, Reply::Succeeded, bound).await.is_ok() {
-            let watched = watch::register(self.name(), peer, &target);
-            // Ignore errors: the relay has already reset both connections.
-            let idle = self.limits.idle_timeout.duration();
-            drop(
-                relay(client, server, First { up: first, down, ..First::default() }, &watched.carried, idle)
-                    .await,
-            );
+            Command::Bind | Command::Other(_) => {
+                let reason = "BIND and other commands are not supported; only CONNECT and UDP ASSOCIATE are";
+                let refusal = (Reply::CommandNotSupported, reason.to_owned());
+                refuse(client, &request.target, refusal).await;
+            }
         }
     }
+}
+
+/// Logs the reason of a refusal, and answers the client.
+async fn refuse(client: TcpStream, target: &impl Display, (reply, reason): NotConnected) {
+    // Each kind of reply has its own rate limit, so that many lines of one kind do not suppress those of another.
+    let kind = match reply {
+        Reply::Denied => &DENIED,
+        Reply::CommandNotSupported => &NO_SUCH_COMMAND,
+        _ => &NOT_REACHED,
+    };
+    kind.log_line(format_args!("socks: {target}: {reason}"));
+    // Ignore errors: the client has disconnected.
+    drop(answer(&client, reply, None).await);
+    close_gracefully(client).await;
 }

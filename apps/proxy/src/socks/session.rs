@@ -73,7 +73,6 @@ pub struct Session<'a> {
 ///
 /// # Errors
 /// The reason for the refusal. If the protocol has an error message for it, the client has received that.
-/// The reason for a refusal. The client has received an error message if the protocol has one.
 pub async fn accept(
     stream: &TcpStream,
     peer: IpAddr,
@@ -166,7 +165,7 @@ impl<'a> Session<'a> {
         if let Err(Refusal::Malformed(malformed)) = &request {
             let reply = match malformed {
                 Malformed::AddressType(_) => Reply::AddressTypeNotSupported,
-                Malformed::Version(_) | Malformed::Name => Reply::Failure,
+                Malformed::Version(_) | Malformed::Name | Malformed::Length => Reply::Failure,
             };
             answer(self.stream, reply, None).await?;
         }

@@ -3,20 +3,42 @@
 use super::session::{Refusal, Session};
 use super::wire::{self, LoginReply, Reply, Target, method};
 use crate::config::{Limits, User, Via};
+use crate::datagrams::{Datagram, Framed, Keys, PathsSide, Side};
 use crate::login::prove;
 use crate::password_proof::Epoch;
 use crate::stream::Transport;
 use crate::upstream_proxy::{Connected, Dialogue, EarlyData, NoAnswer, NotConnected, Opened, UpstreamProxy};
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
-
-/// Code of the command CONNECT.
-const CONNECT: u8 = 1;
 
 /// Address from which the proxy connects to the target, and bytes from the target that have already been read.
 type Answers = (Option<SocketAddr>, Vec<u8>);
+
+/// The upstream proxy as a side of a datagram relay.
+pub enum FarProxy {
+    /// Datagrams in a stream.
+    Stream(Framed),
+    /// Datagrams over several paths.
+    Paths(Box<PathsSide>),
+}
+
+impl Side for FarProxy {
+    async fn receive(&mut self) -> io::Result<Datagram> {
+        match self {
+            Self::Stream(framed) => framed.receive().await,
+            Self::Paths(paths) => paths.receive().await,
+        }
+    }
+
+    fn send(&mut self, datagram: &Datagram) {
+        match self {
+            Self::Stream(framed) => framed.send(datagram),
+            Self::Paths(paths) => paths.send(datagram),
+        }
+    }
+}
 
 /// An upstream SOCKS proxy.
 pub struct Upstream {
@@ -47,8 +69,65 @@ impl Upstream {
         target: &Target,
         early: &mut EarlyData<F>,
     ) -> Result<Connected, NotConnected> {
+        self.request(wire::CONNECT, target, early).await
+    }
+
+    /// Requests an association for datagrams. The early data are frames.
+    ///
+    /// # Errors
+    /// The errors of [`Self::connect`], or that the upstream proxy does not relay UDP.
+    pub async fn open_datagrams<F: FnMut() -> io::Result<Vec<u8>> + Send>(
+        &self,
+        early: &mut EarlyData<F>,
+    ) -> Result<FarProxy, NotConnected> {
+        let user = self.proxy.user().filter(|_| self.proxy.sends_over_paths());
+        let Some(user) = user else {
+            let no_target = Target::Address((Ipv4Addr::UNSPECIFIED, 0).into());
+            let Connected { server, first, .. } =
+                self.request_datagrams(wire::DATAGRAMS, &no_target, early).await?;
+            return Ok(FarProxy::Stream(Framed::new(Arc::new(server), first)));
+        };
+        let failed = |error: &io::Error| self.proxy.connect_error(error);
+        let mut nonce = [0; 16];
+        getrandom::fill(&mut nonce).map_err(|error| failed(&io::Error::other(error)))?;
+        let target = Target::Address((Ipv6Addr::from(nonce), 0).into());
+        let connected = self.request_datagrams(wire::DATAGRAM_PATHS, &target, early).await?;
+        // The reply contains the far proxy's nonce in place of an address.
+        let Some(SocketAddr::V6(bound)) = connected.bound else {
+            return Err(self.proxy.refused("returns no port for datagrams"));
+        };
+        let keys = Keys::of_client(user.password.as_bytes(), &nonce, &bound.ip().octets());
+        let mut far = connected.server.peer_addr().map_err(|error| failed(&error))?;
+        far.set_port(bound.port());
+        let from = self.proxy.local_addresses().map_err(|error| failed(&error))?;
+        let stream = Framed::new(Arc::new(connected.server), connected.first);
+        Ok(FarProxy::Paths(Box::new(PathsSide::of_far_proxy(stream, keys, far, &from))))
+    }
+
+    async fn request_datagrams<F: FnMut() -> io::Result<Vec<u8>> + Send>(
+        &self,
+        command: u8,
+        target: &Target,
+        early: &mut EarlyData<F>,
+    ) -> Result<Connected, NotConnected> {
+        self.request(command, target, early).await.map_err(|(reply, reason)| match reply {
+            Reply::CommandNotSupported => {
+                let reason =
+                    "does not relay UDP: its version is older, or its file has udp = false; TCP is not affected";
+                (reply, self.proxy.refused(reason).1)
+            }
+            _ => (reply, reason),
+        })
+    }
+
+    async fn request<F: FnMut() -> io::Result<Vec<u8>> + Send>(
+        &self,
+        command: u8,
+        target: &Target,
+        early: &mut EarlyData<F>,
+    ) -> Result<Connected, NotConnected> {
         for _ in 0..2 {
-            if let Some(connected) = self.attempt(target, early).await? {
+            if let Some(connected) = self.attempt(command, target, early).await? {
                 return Ok(connected);
             }
         }
@@ -58,10 +137,11 @@ impl Upstream {
     /// Makes one attempt to connect; returns `None` if it must be repeated with a proof for another epoch.
     async fn attempt<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
+        command: u8,
         target: &Target,
         early: &mut EarlyData<F>,
     ) -> Result<Option<Connected>, NotConnected> {
-        let conversation = Conversation { upstream: self, target };
+        let conversation = Conversation { upstream: self, command, target };
         let opened = self.proxy.open(&conversation, early).await?;
         self.proxy.complete(&opened, &conversation, early).await?;
         let Opened { stream, answer: bytes, .. } = opened;
@@ -116,6 +196,7 @@ impl Upstream {
 /// The messages of this client that request a connection to a target: a greeting and a request.
 struct Conversation<'a> {
     upstream: &'a Upstream,
+    command: u8,
     target: &'a Target,
 }
 
@@ -129,7 +210,7 @@ impl Dialogue for Conversation<'_> {
 
     fn request(&self) -> io::Result<Vec<u8>> {
         let (mut bytes, mut request) = (Vec::new(), Vec::new());
-        wire::emit_request(CONNECT, self.target, &mut request);
+        wire::emit_request(self.command, self.target, &mut request);
         if let Some(user) = self.upstream.proxy.user() {
             let epoch = *self.upstream.epoch.lock().unwrap_or_else(PoisonError::into_inner);
             wire::emit_proof(&prove(user, epoch, &request)?, &mut bytes);

@@ -14,6 +14,14 @@ const LOGIN_VERSION: u8 = 1;
 /// Version of the login with a proof.
 const PROOF_VERSION: u8 = 2;
 
+/// Code of the command CONNECT (RFC 1928 §4).
+pub const CONNECT: u8 = 1;
+/// Code of the command that relays datagrams in the stream. RFC 1928 defines the codes 1 to 3 and reserves none for
+/// private use; an older proxy answers that it does not support the command.
+pub const DATAGRAMS: u8 = 0x83;
+/// Code of the command that relays datagrams over several paths.
+pub const DATAGRAM_PATHS: u8 = 0x84;
+
 /// Authentication methods (RFC 1928 §3).
 pub mod method {
     /// No authentication.
@@ -39,6 +47,8 @@ pub enum Malformed {
     AddressType(u8),
     /// The host name is empty or not a valid text.
     Name,
+    /// The address is longer than the frame.
+    Length,
 }
 
 impl fmt::Display for Malformed {
@@ -53,6 +63,7 @@ impl fmt::Display for Malformed {
             }
             Self::AddressType(kind) => write!(f, "sends an address of the unknown type {kind}"),
             Self::Name => f.write_str("sends an invalid host name"),
+            Self::Length => f.write_str("sends a frame that is shorter than its address"),
         }
     }
 }
@@ -86,7 +97,12 @@ pub enum Command {
     Bind,
     /// Relay UDP datagrams.
     UdpAssociate,
-    /// A command that RFC 1928 does not define.
+    /// Relay datagrams in this stream, as frames: a command that only Anabranch proxies support.
+    Datagrams,
+    /// Relay datagrams over UDP on several paths, or in this stream while no path answers. The address in the request is a
+    /// random number.
+    DatagramPaths,
+    /// A command that neither RFC 1928 nor this program defines.
     Other(u8),
 }
 
@@ -325,6 +341,8 @@ pub fn request(bytes: &[u8]) -> Parsed<(Command, Target)> {
         1 => Command::Connect,
         2 => Command::Bind,
         3 => Command::UdpAssociate,
+        DATAGRAMS => Command::Datagrams,
+        DATAGRAM_PATHS => Command::DatagramPaths,
         other => Command::Other(other),
     };
     Ok(target(&mut reader)?.map(|target| ((command, target), reader.at)))
@@ -339,6 +357,15 @@ pub fn reply(bytes: &[u8]) -> Parsed<(u8, Target)> {
     let mut reader = Reader { bytes, at: 1 };
     let Some([code, _reserved]) = reader.array() else { return Ok(None) };
     Ok(target(&mut reader)?.map(|target| ((code, target), reader.at)))
+}
+
+/// Parses the type of an address, the address and the port; returns the length as well.
+///
+/// # Errors
+/// If the address is invalid.
+pub fn target_of(bytes: &[u8]) -> Parsed<Target> {
+    let mut reader = Reader { bytes, at: 0 };
+    Ok(target(&mut reader)?.map(|target| (target, reader.at)))
 }
 
 /// Parses the type of an address, the address and the port (RFC 1928 §5).
@@ -369,6 +396,56 @@ fn name(reader: &mut Reader<'_>) -> Result<Option<Target>, Malformed> {
     )))
 }
 
+/// Parses a datagram of a SOCKS client (RFC 1928 §7); returns the server, and the position of the data. Returns `None`
+/// for a fragment, which this proxy does not reassemble, and for a malformed datagram.
+///
+/// ```text
+/// | 0, 2 bytes | fragment | type of address | address | port | data |
+/// ```
+pub fn datagram(bytes: &[u8]) -> Option<(Target, usize)> {
+    let mut reader = Reader { bytes, at: 0 };
+    let [0, 0, 0] = reader.array()? else { return None };
+    Some((target(&mut reader).ok()??, reader.at))
+}
+
+/// Encodes a datagram for a SOCKS client. A name in the target must have at most 255 bytes.
+pub fn emit_datagram(server: &Target, data: &[u8], bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&[0, 0, 0]);
+    emit_target(server, bytes);
+    bytes.extend_from_slice(data);
+}
+
+/// Parses a datagram in a stream between two proxies; returns the server, and the position of the data.
+///
+/// ```text
+/// | length of the rest, 2 bytes | type of address | address | port | data |
+/// ```
+///
+/// # Errors
+/// If the address is invalid, or longer than the frame.
+pub fn frame(bytes: &[u8]) -> Result<Option<(Target, core::ops::Range<usize>)>, Malformed> {
+    let Some((len, rest)) = bytes.split_first_chunk() else { return Ok(None) };
+    let Some(rest) = rest.get(..u16::from_be_bytes(*len).into()) else { return Ok(None) };
+    let mut reader = Reader { bytes: rest, at: 0 };
+    let server = target(&mut reader)?.ok_or(Malformed::Length)?;
+    Ok(Some((server, len.len() + reader.at..len.len() + rest.len())))
+}
+
+/// Encodes a datagram in a stream. A frame that would be longer than its length field permits is dropped: UDP over
+/// IPv4 and IPv6 has no datagram of that length. A name in the target must have at most 255 bytes.
+pub fn emit_frame(server: &Target, data: &[u8], bytes: &mut Vec<u8>) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0, 0]);
+    emit_target(server, bytes);
+    match u16::try_from(bytes.len() - start - 2 + data.len()) {
+        Ok(len) => {
+            bytes[start..start + 2].copy_from_slice(&len.to_be_bytes());
+            bytes.extend_from_slice(data);
+        }
+        Err(_) => bytes.truncate(start),
+    }
+}
+
 /// Encodes the method that the proxy selects.
 pub const fn emit_selected_method(method: u8) -> [u8; 2] {
     [VERSION, method]
@@ -392,7 +469,8 @@ pub fn emit_request(command: u8, target: &Target, bytes: &mut Vec<u8>) {
     emit_target(target, bytes);
 }
 
-fn emit_target(target: &Target, bytes: &mut Vec<u8>) {
+/// Encodes the type of an address, the address and the port. A name must have at most 255 bytes.
+pub fn emit_target(target: &Target, bytes: &mut Vec<u8>) {
     let port = match target {
         Target::Address(address) => {
             match address.ip() {
@@ -452,6 +530,37 @@ mod tests {
             (emit_selected_method(method::PASSWORD), emit_login_result(true), emit_login_result(false)),
             ([5, 2], [1, 0], [1, 1])
         );
+    }
+
+    #[test]
+    fn datagram_has_the_rfc_layout() {
+        let server = Target::Address("192.0.2.1:53".parse().unwrap());
+        let bytes = [0, 0, 0, 1, 192, 0, 2, 1, 0, 53, 7, 8];
+        assert_eq!(datagram(&bytes), Some((server.clone(), 10)));
+        let mut emitted = Vec::new();
+        emit_datagram(&server, &[7, 8], &mut emitted);
+        assert_eq!(emitted, bytes);
+        let fragment = [0, 0, 1, 1, 192, 0, 2, 1, 0, 53, 7, 8];
+        for wrong in [&fragment[..], &bytes[..9], &[0, 0], &[0, 0, 0, 9, 1, 1, 1, 1, 0, 53]] {
+            assert_eq!(datagram(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn frame_has_its_length_first() {
+        let server = Target::Address("192.0.2.1:53".parse().unwrap());
+        let bytes = [0, 9, 1, 192, 0, 2, 1, 0, 53, 7, 8, 0];
+        assert_eq!(frame(&bytes), Ok(Some((server.clone(), 9..11))));
+        assert_eq!(frame(&bytes[..10]), Ok(None));
+        assert_eq!(frame(&[0, 3, 1, 192, 0]), Err(Malformed::Length));
+        assert_eq!(frame(&[0, 1, 2]), Err(Malformed::AddressType(2)));
+        let mut emitted = Vec::new();
+        emit_frame(&server, &[7, 8], &mut emitted);
+        assert_eq!(emitted, bytes[..11]);
+        emit_frame(&server, &[7; 65_529], &mut emitted);
+        assert_eq!(emitted, bytes[..11]);
+        emit_frame(&server, &[7; 65_528], &mut emitted);
+        assert_eq!(frame(&emitted[11..]), Ok(Some((server, 9..65_537))));
     }
 
     #[test]

@@ -20,6 +20,23 @@ pub fn socks(bytes: &[u8]) {
         let again = wire::emit_proof_reply(reply);
         assert!(again == bytes[..len] || reply == wire::LoginReply::Rejected);
     }
+    if let Some((server, data)) = wire::datagram(bytes) {
+        let mut again = Vec::new();
+        wire::emit_datagram(&server, &bytes[data..], &mut again);
+        assert_eq!(
+            wire::datagram(&again).map(|(server, data)| (server, &again[data..])),
+            Some((server, &bytes[data..]))
+        );
+    }
+    if let Ok(Some((server, data))) = wire::frame(bytes) {
+        let mut again = Vec::new();
+        wire::emit_frame(&server, &bytes[data.clone()], &mut again);
+        let parsed = wire::frame(&again).expect("it was written here").expect("the frame is complete");
+        assert_eq!((parsed.0, &again[parsed.1]), (server, &bytes[data.clone()]));
+        for short in [0, 1, data.start - 1, data.end - 1] {
+            assert_eq!(wire::frame(&bytes[..short]), Ok(None));
+        }
+    }
     if let Ok(Some(((_, target), len))) = wire::request(bytes) {
         let mut again = Vec::new();
         wire::emit_request(bytes[1], &target, &mut again);

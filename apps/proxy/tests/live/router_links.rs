@@ -3,6 +3,7 @@
 use super::lan::succeed;
 use super::links::{Bed, Counted, NEEDS, USER, count, kill};
 use super::program::{EVENT_TIMEOUT, Program};
+use anabranch_net::Namespace;
 use anabranch_testkit::namespace::{Named, machine_has};
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -33,6 +34,11 @@ impl Host {
         host
     }
 
+    /// Returns the network namespace of the host.
+    pub fn namespace(&self) -> Namespace {
+        Namespace::open(format!("/run/netns/{}", self.named.name()).as_ref()).expect("the namespace exists")
+    }
+
     /// Runs a program on the host.
     pub fn command(&self, words: &[&str]) -> Command {
         let mut ip = Command::new("ip");
@@ -43,8 +49,13 @@ impl Host {
 }
 
 pub fn router(bed: &Bed, protocol: &str) -> Program {
+    router_with(bed, &format!("protocol = \"{protocol}\""))
+}
+
+/// Starts a router with a further line in `[router.via]`.
+pub fn router_with(bed: &Bed, line: &str) -> Program {
     let via = format!(
-        "[router.via]\nproxy = \"{}:1080\"\nprotocol = \"{protocol}\"\nuser = {USER}\nfrom = [\"wlan\", \"mobile\"]\n",
+        "[router.via]\nproxy = \"{}:1080\"\n{line}\nuser = {USER}\nfrom = [\"wlan\", \"mobile\"]\n",
         bed.address("proxy", 0)
     );
     // By default, private networks are bypassed, but the servers of this test have private addresses.

@@ -56,6 +56,7 @@ fn client(proxy: &str, user: Option<User>) -> Client {
         user,
         from: Vec::new(),
         keep_alive: None,
+        udp: None,
     };
     Client::new(via, &Limits::default())
 }
