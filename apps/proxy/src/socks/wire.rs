@@ -557,9 +557,9 @@ mod tests {
         let mut emitted = Vec::new();
         emit_frame(&server, &[7, 8], &mut emitted);
         assert_eq!(emitted, bytes[..11]);
-        emit_frame(&server, &[7; 65_529], &mut emitted);
+        emit_frame(&server, &vec![7; 65_529], &mut emitted);
         assert_eq!(emitted, bytes[..11]);
-        emit_frame(&server, &[7; 65_528], &mut emitted);
+        emit_frame(&server, &vec![7; 65_528], &mut emitted);
         assert_eq!(frame(&emitted[11..]), Ok(Some((server, 9..65_537))));
     }
 

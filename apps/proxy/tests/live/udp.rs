@@ -5,6 +5,7 @@ use super::socks::OPEN;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// Time in which a datagram would have arrived.
 const SILENCE: Duration = Duration::from_millis(300);
@@ -228,7 +229,7 @@ fn number_of_associations_is_limited() {
     assert_eq!(refused(), 1);
     proxy.line("too many UDP associations");
     drop(held);
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     while refused() != 0 {
         assert!(begin.elapsed() < EVENT_TIMEOUT, "the associations have not ended");
     }

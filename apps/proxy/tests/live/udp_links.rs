@@ -17,6 +17,7 @@ const ENOUGH: f64 = 0.5e6;
 /// Time for which the server sends, and the part of it that is not measured.
 const SENDING: Duration = Duration::from_secs(9);
 const WARM_UP: Duration = Duration::from_secs(3);
+const MEASURED: Duration = Duration::from_millis(5500);
 
 /// A router with two links, a host behind it, and a far proxy.
 struct Network {
@@ -52,9 +53,8 @@ impl Network {
             let (len, source) = socket.recv_from(&mut buffer).expect("the server sends");
             assert_eq!((len, source), (PAYLOAD_BYTES, self.server));
             let since = begin.get_or_insert_with(Instant::now).elapsed();
-            if since >= SENDING - Duration::from_millis(500) {
-                let measured = SENDING - Duration::from_millis(500) - WARM_UP;
-                return (f64::from(bytes) * 8.0 / measured.as_secs_f64(), f64::from(late) / f64::from(count));
+            if since >= WARM_UP + MEASURED {
+                return (f64::from(bytes) * 8.0 / MEASURED.as_secs_f64(), f64::from(late) / f64::from(count));
             }
             let number = u64::from_be_bytes(buffer[..8].try_into().expect("eight bytes"));
             count += 1;

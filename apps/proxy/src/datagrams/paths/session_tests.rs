@@ -46,7 +46,7 @@ impl Link {
     fn send(&mut self, bytes: Vec<u8>, now: Instant) {
         let time = Duration::from_secs_f64((bytes.len() + 28) as f64 / self.bytes_per_s);
         let start = self.free_at.max(now);
-        let is_lost = self.loses_one_in > 0 && self.rng.next_u64() % self.loses_one_in == 0;
+        let is_lost = self.loses_one_in > 0 && self.rng.next_u64().is_multiple_of(self.loses_one_in);
         if start - now <= 100 * time && !is_lost && !self.is_down {
             self.free_at = start + time;
             self.under_way.push_back((self.free_at + self.delay, bytes));
