@@ -258,10 +258,14 @@ fn put_between(between: &Between, out: &mut Vec<u8>) {
     };
     out.put_flag(matches!(between, Between::Ends(_)));
     out.put_number(local.len() as u64);
-    local.iter().for_each(|&address| put_address(address, out));
+    for &address in local {
+        put_address(address, out);
+    }
     out.put_number(port.into());
     out.put_number(remote.len() as u64);
-    remote.iter().for_each(|&address| out.put_address(address));
+    for &address in remote {
+        out.put_address(address);
+    }
     out.put_number(remote_port.into());
 }
 
@@ -313,7 +317,9 @@ fn put_change(change: &StreamChange, out: &mut Vec<u8>) {
     let put = |kind: u8, numbers: &[u16], out: &mut Vec<u8>| {
         out.push(kind);
         out.put_number(numbers.len() as u64);
-        numbers.iter().for_each(|&number| out.put_number(number.into()));
+        for &number in numbers {
+            out.put_number(number.into());
+        }
     };
     match change {
         StreamChange::ResetOutgoing(streams) => put(0, streams, out),

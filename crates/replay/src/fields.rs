@@ -174,7 +174,9 @@ mod tests {
         let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [0xfd00, 0, 0, 0, 0, 0, 0, 9].into()];
         let mut out = Vec::new();
         out.put_number(2);
-        addresses.iter().for_each(|&address| out.put_address(address));
+        for &address in &addresses {
+            out.put_address(address);
+        }
         let mut fields = Fields(&out);
         assert_eq!(fields.list(Fields::address), Ok(addresses.to_vec()));
         // More items than bytes need no memory.

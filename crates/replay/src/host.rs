@@ -18,8 +18,8 @@ pub trait PayloadDriver: HostDriver {
     fn fill(&self, connection: Option<ConnectionId>, payload: Payload, out: &mut [u8]);
 }
 
-/// A host, and the recorder of its calls if there is one. Every call that changes a host is here; the others are those of
-/// [`Host`]. A call without a result is recorded before it is made, so that a recording has the one that ends in a panic.
+/// A host, and the recorder of its calls if there is one. The calls that change a host are here, and the others are those
+/// of [`Host`]. A call without a result is recorded before it is made, so that a recording has the one that ends in a panic.
 pub struct RecordedHost {
     host: Host,
     tape: Option<Box<Tape>>,

@@ -1,6 +1,6 @@
 //! Recordings of runs on real packets, and their replay into the sans-IO protocol cores.
 //!
-//! For authors of stacks that drive a [`Host`](anabranch_host::Host), and for whoever examines a run afterwards. A core does
+//! For authors of stacks that drive a [`Host`](anabranch_host::Host), and for developers who examine a run afterwards. A core does
 //! the same for the same calls at the same times, so a recording has these calls: arrivals, timers, and those of the
 //! applications; and the key of the host's secrets. [`RecordedHost`] is a host that writes one. [`RecordedClock`] records a
 //! scenario in real time, in which everything follows from the readings of its clock. [`replay`] repeats either kind and

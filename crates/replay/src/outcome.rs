@@ -7,7 +7,7 @@ use anabranch_base::time::Time;
 /// The outcome of a replay.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What was recorded: `endpoint` for a host on real packets, `user` for a scenario in real time.
+    /// The subject of the recording: `endpoint` for a host on real packets, `user` for a scenario in real time.
     pub subject: &'static str,
     /// Version of the program that recorded.
     pub version: String,

@@ -21,11 +21,11 @@ const END: u8 = CLOCK + 1;
 pub struct Head {
     /// Version of the program that recorded.
     pub version: String,
-    /// What was recorded.
+    /// The subject of a recording.
     pub subject: Subject,
 }
 
-/// What was recorded.
+/// The subject of a recording.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A host on real packets.
@@ -63,7 +63,7 @@ pub struct Counts {
 #[derive(Clone, Debug)]
 pub enum Record {
     /// A call.
-    Call(Call),
+    Call(Box<Call>),
     /// A packet arrived.
     Arrival(Image),
     /// The host computed these checksums (RFC 1071) of parts of the payload of the packet that has just arrived.
@@ -93,7 +93,9 @@ impl Head {
                 out.put_flag(*has_data);
                 out.extend_from_slice(key);
                 out.put_number(addresses.len() as u64);
-                addresses.iter().for_each(|&address| put_address(address, out));
+                for &address in addresses {
+                    put_address(address, out);
+                }
                 let (first, last) = (limits.ephemeral_ports.start(), limits.ephemeral_ports.end());
                 let numbers =
                     [limits.connections, limits.time_wait, limits.pairs].map(|number| number as u64);
@@ -165,16 +167,20 @@ impl Context {
         out.put_number(0);
         out.push(SUMS);
         out.put_number(sums.len() as u64);
-        sums.iter().for_each(|&sum| out.put_number(sum.into()));
+        for &sum in sums {
+            out.put_number(sum.into());
+        }
     }
 
     /// Appends bytes of writes.
-    pub fn put_data(&mut self, id: ConnectionId, parts: [&[u8]; 2], out: &mut Vec<u8>) {
+    pub fn put_data(id: ConnectionId, parts: [&[u8]; 2], out: &mut Vec<u8>) {
         out.put_number(0);
         out.push(DATA);
         out.put_number(id.to_number());
         out.put_number(parts.iter().map(|part| part.len() as u64).sum());
-        parts.iter().for_each(|part| out.extend_from_slice(part));
+        for part in &parts {
+            out.extend_from_slice(part);
+        }
     }
 
     /// Appends a packet that was sent.
@@ -183,7 +189,9 @@ impl Context {
         out.push(SENT);
         self.put_image(image, out);
         out.put_flag(digest.is_some());
-        digest.iter().for_each(|digest| out.extend_from_slice(&digest.to_le_bytes()));
+        if let Some(digest) = digest {
+            out.extend_from_slice(&digest.to_le_bytes());
+        }
     }
 
     /// Appends a reading of the clock.
@@ -196,7 +204,9 @@ impl Context {
     pub fn put_end(counts: Counts, out: &mut Vec<u8>) {
         out.put_number(0);
         out.push(END);
-        [counts.calls, counts.arrivals, counts.sent].iter().for_each(|&number| out.put_number(number));
+        for number in [counts.calls, counts.arrivals, counts.sent] {
+            out.put_number(number);
+        }
     }
 
     /// Each record begins with the nanoseconds since the previous one.
@@ -254,7 +264,7 @@ impl Context {
                 arrivals: fields.number()?,
                 sent: fields.number()?,
             }),
-            kind => Record::Call(Call::read(kind, &mut fields)?),
+            kind => Record::Call(Box::new(Call::read(kind, &mut fields)?)),
         };
         fields.end()?;
         Ok(record)

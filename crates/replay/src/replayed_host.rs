@@ -81,7 +81,7 @@ impl ReplayedHost {
             }
             let difference = match record {
                 None => return Ok(None),
-                Some(Record::Call(call)) => self.call(at, reader.counts().calls, call),
+                Some(Record::Call(call)) => self.call(at, reader.counts().calls, *call),
                 Some(Record::Arrival(image)) => {
                     arrival = Some(image);
                     Ok(None)

@@ -73,8 +73,8 @@ impl Writer {
 
     /// Records the bytes of writes.
     pub fn data(&mut self, id: ConnectionId, parts: [&[u8]; 2]) {
-        self.record(|context, frame| {
-            context.put_data(id, parts, frame);
+        self.record(|_, frame| {
+            Context::put_data(id, parts, frame);
             Ok(())
         });
     }
@@ -136,7 +136,7 @@ pub struct Reader<R> {
     context: Context,
     counts: Counts,
     frame: Vec<u8>,
-    /// Bytes read so far.
+    /// Number of bytes read.
     position: u64,
 }
 

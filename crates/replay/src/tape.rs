@@ -29,7 +29,7 @@ pub struct Tape {
     is_dirty: bool,
 }
 
-/// What a recording contains.
+/// Settings of a recording.
 pub struct Recording {
     /// Its destination.
     pub out: Box<dyn Write + Send>,

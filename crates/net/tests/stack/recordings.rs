@@ -88,7 +88,7 @@ fn association_over_udp_is_repeated() {
         let client = hosts[0].associate(protocol, &ends[1], 7).await.expect("the server listens");
         let server = listener.accept_association().await.expect("the listener lives");
         for len in [1, 3000, 60_000] {
-            let message = Message { stream: 1, unordered: len == 3000, ..Message::new(data(len)) };
+            let message = Message { ppid: 9, unordered: len == 3000, ..Message::new(data(len)) };
             client.send(message).await.expect("the association lives");
             let received = server.receive().await.expect("the association lives").expect("a message");
             assert!(received.bytes == data(len));

@@ -198,6 +198,11 @@ impl End<'_> {
     }
 }
 
+/// Waits for a task, at most as long as a schedule takes.
+pub async fn within_time<T>(task: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TIMEOUT, task).await.expect("the other end acts")
+}
+
 /// Runs a task of this stack in the calling thread.
 pub fn block_on<T>(task: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime").block_on(task)

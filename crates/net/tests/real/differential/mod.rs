@@ -16,7 +16,7 @@ use anabranch_net::{Clock, Network, Stack, Stop, Tun};
 use anabranch_settings::{mptcp, tcp};
 use anabranch_testkit::namespace::{Need, ip, machine_has, within};
 use core::net::{IpAddr, Ipv4Addr};
-use ends::{End, Outcome, Progress, State, block_on};
+use ends::{End, Outcome, Progress, State, block_on, within_time};
 use lossy::Lossy;
 use schedule::Schedule;
 use std::net::{TcpListener, TcpStream};
@@ -84,21 +84,26 @@ fn mixed(schedule: &Schedule, multipath: bool, own: usize) -> [Outcome; 2] {
     let progress = Progress::new();
     let end = |end| End { schedule, end, progress: &progress };
     let (machine, here) = (ours::address(false, 0, 1), ours::address(false, 0, 2));
+    let (listens, listening) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let kernel = if own == 0 {
             let listener = listener(multipath, machine);
             scope.spawn(move || end(1).on_kernel(listener.accept().expect("a connection").0))
         } else {
-            scope.spawn(move || end(0).on_kernel(connection(multipath, here)))
+            scope.spawn(move || {
+                listening.recv().expect("this stack listens");
+                end(0).on_kernel(connection(multipath, here))
+            })
         };
         let ours = block_on(async {
             let stream = if own == 0 {
-                stack.connect(protocol(multipath), machine, PORT).await.expect("Linux listens")
+                within_time(stack.connect(protocol(multipath), machine, PORT)).await.expect("Linux listens")
             } else {
                 let backlog = Backlog::default();
                 let listening = Listening { protocol: protocol(multipath), port: PORT, backlog };
                 let listener = stack.listen(listening).await.expect("the port is free");
-                listener.accept().await.expect("Linux connects")
+                listens.send(()).expect("the other end waits");
+                within_time(listener.accept()).await.expect("Linux connects")
             };
             let outcome = end(own).on_own(stream).await;
             stack.stop(Stop::Drain(Duration::from_secs(5))).await.expect("it runs");
