@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 /// Repeats a recording in the protocol cores and compares the packets. Returns the outcome as JSON.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "a path of Python is converted to an owned one")]
 pub(crate) fn replay(py: Python<'_>, file: PathBuf) -> PyResult<String> {
     let refused = |sentence: String| {
         errors::input_error_at(errors::without_number(sentence), Some(file.display().to_string()), None)

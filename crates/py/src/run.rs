@@ -32,6 +32,7 @@ pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<Str
     record = None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+#[expect(clippy::needless_pass_by_value, reason = "a path of Python is converted to an owned one")]
 pub(crate) fn run(
     py: Python<'_>,
     toml_text: &str,

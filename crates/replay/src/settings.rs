@@ -114,7 +114,9 @@ mod tests {
             let mut out = Vec::new();
             out.put_bytes(name.as_bytes());
             out.put_number(1);
-            [key, "true"].iter().for_each(|text| out.put_bytes(text.as_bytes()));
+            for text in [key, "true"] {
+                out.put_bytes(text.as_bytes());
+            }
             out.put_flag(false);
             assert!(read(&mut Fields(&out)).is_err(), "{name} {key}");
         }

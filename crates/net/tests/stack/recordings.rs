@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 fn run(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends")
+        tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends");
     });
 }
 

@@ -138,7 +138,7 @@ impl End {
                 socket.close();
                 *closed = true;
             }
-            if rng.next_u64() % 4 > 0 {
+            if !rng.next_u64().is_multiple_of(4) {
                 while socket.read(20_000, read).is_some() {}
             }
         });
@@ -204,9 +204,10 @@ pub fn run(task: &Task) -> Recorded {
             end.host.handle_timeout(now);
         }
         if events.first().is_some_and(|(at, _)| **at <= now) {
-            match events.remove(0).1 {
-                true => ends[0].host.add_address(now, Address::new(ip(0, 0), 1500)),
-                false => ends[0].host.remove_address(now, ip(0, 0)),
+            if events.remove(0).1 {
+                ends[0].host.add_address(now, Address::new(ip(0, 0), 1500));
+            } else {
+                ends[0].host.remove_address(now, ip(0, 0));
             }
         }
         if let Some(id) = ends[0].id.filter(|_| abort.is_some_and(|at| at <= now)) {
@@ -215,7 +216,9 @@ pub fn run(task: &Task) -> Recorded {
         }
         if turn <= now {
             turn = now + TURN;
-            ends.iter_mut().for_each(|end| end.turn(now, &mut rng));
+            for end in &mut ends {
+                end.turn(now, &mut rng);
+            }
         }
     }
     for end in &mut ends {

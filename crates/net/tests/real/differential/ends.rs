@@ -47,7 +47,7 @@ pub struct Progress {
 pub struct End<'a> {
     pub schedule: &'a Schedule,
     /// 0 connects, 1 accepts.
-    pub end: usize,
+    pub side: usize,
     pub progress: &'a Progress,
 }
 
@@ -59,7 +59,7 @@ impl Progress {
 
 impl End<'_> {
     fn aborts(&self) -> bool {
-        self.schedule.aborts == Some(self.end)
+        self.schedule.aborts == Some(self.side)
     }
 
     fn is_over(&self) -> bool {
@@ -75,13 +75,13 @@ impl End<'_> {
 
     /// Checks bytes that were read. Returns the pause that follows.
     fn take(&self, bytes: &[u8]) -> Duration {
-        let read = self.progress.read[self.end].load(Ordering::SeqCst);
+        let read = self.progress.read[self.side].load(Ordering::SeqCst);
         for (at, &found) in (read..).zip(bytes) {
-            assert_eq!(found, byte(1 - self.end, at), "byte {at} of {:?}", self.schedule);
+            assert_eq!(found, byte(1 - self.side, at), "byte {at} of {:?}", self.schedule);
         }
         let now = read + bytes.len() as u64;
-        self.progress.read[self.end].store(now, Ordering::SeqCst);
-        let script = &self.schedule.scripts[self.end];
+        self.progress.read[self.side].store(now, Ordering::SeqCst);
+        let script = &self.schedule.scripts[self.side];
         let rests = (read..now).contains(&script.rest_after);
         if rests { script.rest } else { Duration::ZERO }
     }
@@ -93,12 +93,12 @@ impl End<'_> {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => State::Reset,
             Err(error) => panic!("{error}: {:?}", self.schedule),
         };
-        Outcome { read: self.progress.read[self.end].load(Ordering::SeqCst), state }
+        Outcome { read: self.progress.read[self.side].load(Ordering::SeqCst), state }
     }
 
     /// The bytes of the next write.
     fn bytes(&self, written: u64, len: usize) -> Vec<u8> {
-        (written..written + len as u64).map(|at| byte(self.end, at)).collect()
+        (written..written + len as u64).map(|at| byte(self.side, at)).collect()
     }
 
     /// Executes the script on a socket of the kernel.
@@ -115,7 +115,7 @@ impl End<'_> {
 
     fn write_to_kernel(&self, mut stream: &TcpStream) {
         let mut written = 0;
-        for step in &self.schedule.scripts[self.end].steps {
+        for step in &self.schedule.scripts[self.side].steps {
             match *step {
                 // The reading part reports the error of a reset connection.
                 Step::Write(len) => drop(stream.write_all(&self.bytes(written, len))),
@@ -154,7 +154,7 @@ impl End<'_> {
 
     /// Executes the script on this stack.
     pub async fn on_own(&self, stream: anabranch_net::Stream) -> Outcome {
-        let (_, end) = tokio::join!(self.write_to_own(&stream), self.read_from_own(&stream));
+        let ((), end) = tokio::join!(self.write_to_own(&stream), self.read_from_own(&stream));
         let reason = stream.ended().await;
         let outcome = self.outcome(end);
         let expected = match outcome.state {
@@ -168,7 +168,7 @@ impl End<'_> {
 
     async fn write_to_own(&self, mut stream: &anabranch_net::Stream) {
         let mut written = 0;
-        for step in &self.schedule.scripts[self.end].steps {
+        for step in &self.schedule.scripts[self.side].steps {
             match *step {
                 Step::Write(len) => drop(stream.write_all(&self.bytes(written, len)).await),
                 Step::Pause(pause) => tokio::time::sleep(pause).await,

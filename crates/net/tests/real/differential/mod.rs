@@ -53,7 +53,7 @@ fn connection(multipath: bool, address: IpAddr) -> TcpStream {
 /// Both ends on Linux, over loopback.
 fn on_kernel(schedule: &Schedule, multipath: bool) -> [Outcome; 2] {
     let progress = Progress::new();
-    let end = |end| End { schedule, end, progress: &progress };
+    let end = |side| End { schedule, side, progress: &progress };
     let address = Ipv4Addr::LOCALHOST.into();
     let listener = listener(multipath, address);
     std::thread::scope(|scope| {
@@ -82,7 +82,7 @@ fn own_stack(schedule: &Schedule, multipath: bool) -> Stack {
 fn mixed(schedule: &Schedule, multipath: bool, own: usize) -> [Outcome; 2] {
     let stack = own_stack(schedule, multipath);
     let progress = Progress::new();
-    let end = |end| End { schedule, end, progress: &progress };
+    let end = |side| End { schedule, side, progress: &progress };
     let (machine, here) = (ours::address(false, 0, 1), ours::address(false, 0, 2));
     let (listens, listening) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
