@@ -143,7 +143,9 @@ def run(
     progress_callback: Callable[[float], None] | None = None,
     trace_changes: bool = False,
     real_time: bool = False,
+    record: str | None = None,
 ) -> str: ...
+def replay(file: str) -> str: ...
 
 class Stepper:
     """A run of a scenario that goes on in steps."""

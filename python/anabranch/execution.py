@@ -30,6 +30,7 @@ def run(
     check_wire: bool = False,
     trace_changes: bool = False,
     world: World = "sim",
+    record: str | Path | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Result:
     """Run a scenario in the simulator, in user space or on the kernel of this machine.
@@ -44,6 +45,8 @@ def run(
         world: "sim" for the simulator; "user" for its protocols in real time, on serialised packets (see
             docs/reference/user-world.md); "kernel" for Linux's own TCP and Multipath TCP over an emulated network, in
             real time (see docs/how-to/kernel-world.md).
+        record: File for a recording of a run in the world "user", for `anabranch replay` (see
+            docs/reference/recordings.md).
         progress: Function that is called several times during the run with the finished share, 0 to 1.
 
     Returns:
@@ -58,7 +61,7 @@ def run(
     if not isinstance(scenario, Scenario):
         scenario = Scenario.from_file(scenario)
     request = request_of(
-        scenario, seed=seed, trace=trace, pcap=pcap, check_wire=check_wire, trace_changes=trace_changes
+        scenario, seed=seed, trace=trace, pcap=pcap, check_wire=check_wire, trace_changes=trace_changes, record=record
     )
     document = worlds.of(world)(request, progress)
     _LOG.debug("run: %s, world %s, seed %s, %.3f s", scenario.file, world, document["seed"], document["wall_s"])
@@ -73,6 +76,7 @@ def request_of(
     pcap: str | Path | Capture | None,
     check_wire: bool = False,
     trace_changes: bool = False,
+    record: str | Path | None = None,
 ) -> simulator.Request:
     """The request of a run with arguments as of `run`.
 
@@ -95,6 +99,7 @@ def request_of(
         capture,
         check_wire,
         trace_changes,
+        _place("record", record, "file"),
     )
 
 

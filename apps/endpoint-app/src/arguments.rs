@@ -35,6 +35,8 @@ Options:
 --mtu BYTES           Largest IP packet (default 1500)
 --output FILE         With receive: write to this file instead of the standard output
 --pcap FILE           Write all packets to a capture
+--record FILE         Write a recording for anabranch replay
+--record-data         With --record: also write the transferred bytes
 --json                Print events and counters as JSON lines
 --quiet               Print no table and no progress
 
@@ -46,10 +48,20 @@ everything was delivered.
 const COMMANDS: [&str; 6] = ["send", "receive", "connect", "listen", "forward", "http"];
 
 /// Options with a value.
-const VALUED: [&str; 9] =
-    ["--tun", "--udp", "--protocol", "--set", "--udp-port", "--peer-udp-port", "--mtu", "--output", "--pcap"];
+const VALUED: [&str; 10] = [
+    "--tun",
+    "--udp",
+    "--protocol",
+    "--set",
+    "--udp-port",
+    "--peer-udp-port",
+    "--mtu",
+    "--output",
+    "--pcap",
+    "--record",
+];
 /// Options without a value.
-const FLAGS: [&str; 2] = ["--json", "--quiet"];
+const FLAGS: [&str; 3] = ["--json", "--quiet", "--record-data"];
 
 /// The other end of a connection: its addresses and its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +100,10 @@ pub struct Arguments {
     pub peer_udp_port: u16,
     pub protocol: Protocols,
     pub settings: Vec<(String, String)>,
+    /// The file of the recording.
+    pub record: Option<PathBuf>,
+    /// The recording has the transferred bytes.
+    pub record_data: bool,
     pub json: bool,
     pub quiet: bool,
 }
@@ -186,6 +202,8 @@ impl Arguments {
             command: command(&words)?,
             peer_udp_port: words.number("--peer-udp-port", Devices::UDP_PORT, 1)?,
             settings: words.all("--set").map(setting).collect::<Result<_, _>>()?,
+            record: words.one("--record")?.map(PathBuf::from),
+            record_data: words.flags.contains(&"--record-data"),
             json: words.flags.contains(&"--json"),
             quiet: words.flags.contains(&"--quiet"),
             devices: Devices {
@@ -248,6 +266,9 @@ impl Arguments {
 
     /// Checks arguments that depend on each other.
     fn check(&self) -> Result<(), Error> {
+        if self.record_data && self.record.is_none() {
+            return mistake("--record-data needs --record FILE");
+        }
         let multihomed = Protocols::ANY_SCTP.contains(self.protocol);
         let target = match &self.command {
             Command::Send { target, .. }

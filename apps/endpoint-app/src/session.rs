@@ -44,7 +44,11 @@ impl Session {
         let protocol = setup::protocol(arguments)?;
         let network = setup::network(arguments)?;
         let refused = |error: std::io::Error| Error::Refused(format!("cannot start the stack: {error}"));
-        let stack = Stack::start(network, Limits::default()).map_err(refused)?;
+        let stack = match setup::recording(arguments)? {
+            None => Stack::start(network, Limits::default()),
+            Some(recording) => Stack::start_recorded(network, Limits::default(), recording),
+        };
+        let stack = stack.map_err(refused)?;
         let output = Output::new(arguments.json, arguments.quiet);
         let (tell, interrupted) = watch::channel(false);
         let mut int = signal(SignalKind::interrupt()).map_err(refused)?;
@@ -172,7 +176,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// If the capture cannot be written.
+    /// If the capture or the recording cannot be written.
     pub async fn finish(&self) -> Result<u8, Error> {
         let stopping = self.stack.stop(Stop::Drain(DRAIN));
         let stopped = stopping.await.map_err(|error| Error::Refused(error.to_string()))?;
@@ -184,8 +188,9 @@ impl Session {
         };
         let sentence = format!("{whole} connections whole, {partial} not");
         self.output.event("end", &sentence, json!({ "whole": whole, "partial": partial, "status": status }));
-        let capture = stopped.capture;
-        capture.map_err(|error| Error::Refused(format!("the capture cannot be written: {error}")))?;
+        for (what, written) in [("capture", stopped.capture), ("recording", stopped.recording)] {
+            written.map_err(|error| Error::Refused(format!("the {what} cannot be written: {error}")))?;
+        }
         Ok(status)
     }
 }

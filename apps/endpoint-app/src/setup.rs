@@ -3,7 +3,8 @@
 use crate::arguments::Arguments;
 use crate::error::Error;
 use anabranch_host::Protocol;
-use anabranch_net::{DevicesError, Network};
+use anabranch_net::{DevicesError, Network, create_recording};
+use anabranch_replay::Recording;
 use anabranch_settings::protocol::Protocol as Settings;
 use anabranch_wire::sctp::encapsulation::Ports;
 
@@ -38,4 +39,16 @@ pub fn network(arguments: &Arguments) -> Result<Network, Error> {
         DevicesError::Capture(file, error) => Error::Input(format!("--pcap {}: {error}", file.display())),
         DevicesError::Refused(sentence) => Error::Refused(sentence),
     })
+}
+
+/// Creates the file of the recording if one is requested.
+///
+/// # Errors
+///
+/// One sentence, if the file cannot be written.
+pub fn recording(arguments: &Arguments) -> Result<Option<Recording>, Error> {
+    let Some(file) = &arguments.record else { return Ok(None) };
+    let refused = |error| Error::Input(format!("--record {}: {error}", file.display()));
+    let out = Box::new(create_recording(file).map_err(refused)?);
+    Ok(Some(Recording { out, has_data: arguments.record_data }))
 }

@@ -3,8 +3,9 @@
 use crate::network::Network;
 use anabranch_base::time::Time;
 use anabranch_endpoint::{Bytes, Endpoint, Ends, Event, Placement, Report, Secrets, Socket};
-use anabranch_host::{ConnectionId, Host, HostDriver, HostError, Limits, Listening, Protocol, Transport};
-use anabranch_wire::{Buffer, Packet};
+use anabranch_host::{ConnectionId, HostDriver, HostError, Limits, Listening, Protocol, Transport};
+use anabranch_replay::{PayloadDriver, RecordedHost, Recording};
+use anabranch_wire::{Buffer, Packet, Payload};
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::io;
@@ -63,7 +64,7 @@ struct Connection {
 
 /// A host with its network, in user space. One thread runs it; [`Stack`](crate::Stack) is the handle for several.
 pub struct Engine {
-    host: Host,
+    host: RecordedHost,
     network: Network,
     connections: BTreeMap<ConnectionId, Connection>,
     listeners: BTreeMap<(Transport, u16), Box<dyn Acceptor>>,
@@ -74,9 +75,34 @@ pub struct Engine {
 impl Engine {
     /// A host with the addresses of this network. Its `secrets` should be [the system's](crate::secrets).
     pub fn new(network: Network, limits: Limits, secrets: Secrets) -> Self {
-        let host = Host::new(network.addresses().collect(), limits, secrets);
-        let (connections, listeners) = (BTreeMap::new(), BTreeMap::new());
-        Self { host, network, connections, listeners, events: Vec::new(), buffer: Vec::new() }
+        let host = RecordedHost::new(network.addresses().collect(), limits, secrets);
+        Self::of(network, host)
+    }
+
+    /// As [`new`](Self::new), with a recording for [`replay`](anabranch_replay::replay). The recording contains the `key` of
+    /// the host's secrets, so the key must be new.
+    ///
+    /// # Errors
+    /// If the recording cannot be written.
+    pub fn recorded(
+        network: Network,
+        limits: Limits,
+        key: [u8; 32],
+        recording: Recording,
+    ) -> io::Result<Self> {
+        let host = RecordedHost::recorded(network.addresses().collect(), limits, key, recording)?;
+        Ok(Self::of(network, host))
+    }
+
+    const fn of(network: Network, host: RecordedHost) -> Self {
+        Self {
+            host,
+            network,
+            connections: BTreeMap::new(),
+            listeners: BTreeMap::new(),
+            events: Vec::new(),
+            buffer: Vec::new(),
+        }
     }
 
     /// The time now.
@@ -85,7 +111,7 @@ impl Engine {
     }
 
     /// The host, for commands that concern no bytes. A call of [`settle`](Self::settle) has to follow.
-    pub const fn host(&mut self) -> &mut Host {
+    pub const fn host(&mut self) -> &mut RecordedHost {
         &mut self.host
     }
 
@@ -196,7 +222,7 @@ impl Engine {
         {
             received += 1;
             let (now, content) = (self.network.now(), Buffer(&buffer));
-            self.host.handle_packet(now, packet, &content);
+            self.host.handle_packet(now, packet, content);
             self.process_due(now, Some(content));
         }
         self.buffer = buffer;
@@ -288,16 +314,22 @@ impl Engine {
     /// Passes events to an application and lets it act; then removes the connection if both are done.
     fn let_act(&mut self, now: Time, id: ConnectionId, events: &[Event]) {
         let Some(Connection { bytes, application, over, .. }) = self.connections.get_mut(&id) else { return };
-        let (Some(application), Some(endpoint)) = (application, self.host.endpoint_mut(id)) else { return };
-        bytes.release(endpoint);
-        for &event in events {
-            *over |= matches!(event, Event::Closed(_));
-            application.event(event);
-            while application.turn(&mut Socket { endpoint, bytes, now }) {}
+        let Some(application) = application else { return };
+        let acted = self.host.with_endpoint(id, |endpoint| {
+            bytes.release(endpoint);
+            for &event in events {
+                *over |= matches!(event, Event::Closed(_));
+                application.event(event);
+                while application.turn(&mut Socket { endpoint, bytes, now }) {}
+            }
+            if events.is_empty() {
+                while application.turn(&mut Socket { endpoint, bytes, now }) {}
+            }
+        });
+        if acted.is_none() {
+            return;
         }
-        if events.is_empty() {
-            while application.turn(&mut Socket { endpoint, bytes, now }) {}
-        }
+        self.host.record_data(id, &bytes.sent);
         if *over && application.is_done() {
             self.host.forget(now, id);
             self.connections.remove(&id);
@@ -311,6 +343,21 @@ struct Outlet<'a> {
     connections: &'a mut BTreeMap<ConnectionId, Connection>,
     events: &'a mut Vec<(ConnectionId, Event)>,
     packet: Option<Buffer<'a>>,
+}
+
+impl PayloadDriver for Outlet<'_> {
+    fn fill(&self, connection: Option<ConnectionId>, payload: Payload, out: &mut [u8]) {
+        let bytes = connection.and_then(|id| self.connections.get(&id)).map(|connection| &connection.bytes);
+        fill(bytes, payload, out);
+    }
+}
+
+/// Writes the bytes of a payload of a connection with these bytes; other packets have none.
+fn fill(bytes: Option<&Bytes>, payload: Payload, out: &mut [u8]) {
+    match bytes {
+        Some(bytes) => bytes.fill(payload, out),
+        None => assert!(payload.is_empty(), "a connection without data sent a payload: {payload:?}"),
+    }
 }
 
 impl HostDriver for Outlet<'_> {
@@ -327,10 +374,7 @@ impl HostDriver for Outlet<'_> {
 
     fn transmit(&mut self, connection: Option<ConnectionId>, packet: Packet) {
         let bytes = connection.and_then(|id| self.connections.get(&id)).map(|connection| &connection.bytes);
-        self.network.send(&packet, &mut |payload, out| match bytes {
-            Some(bytes) => bytes.fill(payload, out),
-            None => assert!(payload.is_empty(), "a connection without data sent a payload: {payload:?}"),
-        });
+        self.network.send(&packet, &mut |payload, out| fill(bytes, payload, out));
     }
 
     fn event(&mut self, connection: ConnectionId, event: Event) {

@@ -108,6 +108,7 @@ pub mod meter;
 mod namespace;
 mod netlink;
 mod network;
+mod recording_file;
 mod secrets;
 mod stack;
 mod tap;
@@ -124,6 +125,7 @@ pub use engine::{Acceptor, Application, Engine};
 pub use machine::Machine;
 pub use namespace::Namespace;
 pub use network::Network;
+pub use recording_file::create_recording;
 pub use secrets::secrets;
 pub use stack::{
     Association, AssociationStream, ConnectionReport, EndBytes, Error, Listener, Message, Queue, Received,

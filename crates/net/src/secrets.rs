@@ -9,9 +9,18 @@ use std::io;
 ///
 /// If the system has no random numbers.
 pub fn secrets() -> io::Result<Secrets> {
+    secret_key().map(Secrets::new)
+}
+
+/// A random key of the operating system.
+///
+/// # Errors
+///
+/// If the system has no random numbers.
+pub fn secret_key() -> io::Result<[u8; 32]> {
     let mut key = [0; 32];
     getrandom::fill(&mut key).map_err(io::Error::other)?;
-    Ok(Secrets::new(key))
+    Ok(key)
 }
 
 #[cfg(test)]

@@ -7,11 +7,14 @@
 use crate::clock::{Clock, prefer_this_thread};
 use crate::emulator::Lateness;
 use crate::machine::Machine;
+use crate::recording_file::create_recording;
 use anabranch_base::time::{Duration, Time};
+use anabranch_replay::{RecordedClock, ScenarioRecording, recordable};
 use anabranch_scenario::Scenario;
 use anabranch_scenario::result::RunResult;
 use anabranch_sim::{Progress, RealClock, RunError, RunOptions, Simulation};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Name of this world in results.
@@ -51,8 +54,9 @@ struct Shared {
     stop: AtomicBool,
 }
 
-/// Runs a scenario in real time, in a separate thread. `begun` is called with the number of that thread, to set its
-/// priority. `progress` is called every 50 ms; if it returns false, the run stops.
+/// Runs a scenario in real time, in a separate thread. `record` is a file for a recording for
+/// [`replay`](anabranch_replay::replay). `begun` is called with the number of that thread, to set its priority. `progress`
+/// is called every 50 ms; if it returns false, the run stops.
 ///
 /// # Errors
 ///
@@ -64,6 +68,7 @@ struct Shared {
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,
+    record: Option<&Path>,
     begun: &mut dyn FnMut(i32),
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<RunResult, RunError> {
@@ -73,7 +78,7 @@ pub fn run(
         let thread = scope.spawn(|| {
             // The calling thread waits for this message.
             let _ = tell.send(rustix::thread::gettid().as_raw_nonzero().get());
-            run_here(scenario, options, &shared)
+            run_here(scenario, options, record, &shared)
         });
         begun(id.recv().unwrap_or_default());
         let end = Time::ZERO + scenario.duration;
@@ -88,16 +93,33 @@ pub fn run(
     })
 }
 
-fn run_here(scenario: &Scenario, options: &RunOptions, shared: &Shared) -> Result<RunResult, RunError> {
+fn run_here(
+    scenario: &Scenario,
+    options: &RunOptions,
+    record: Option<&Path>,
+    shared: &Shared,
+) -> Result<RunResult, RunError> {
     let machine = Machine::before(BTreeMap::new(), Vec::new());
     let mut simulation = Simulation::new(scenario.clone(), options)?;
+    // An existing file is replaced last, so that an invalid scenario keeps it.
+    let recording = record.map(|file| begin_recording(file, &simulation)).transpose()?;
+    if recording.is_some() {
+        simulation.keep_sent();
+    }
     prefer_this_thread();
-    let mut wall = WallClock { clock: Clock::new(), lateness: Lateness::default() };
-    simulation.run_by(&mut wall, &mut |progress| {
+    let wall = WallClock { clock: Clock::new(), lateness: Lateness::default() };
+    let mut wall = RecordedClock::new(wall, recording);
+    let outcome = simulation.run_by(&mut wall, &mut |progress| {
         shared.now_ns.store(progress.now.as_nanos(), Ordering::Relaxed);
         shared.events.store(progress.events, Ordering::Relaxed);
         !shared.stop.load(Ordering::Relaxed)
-    })?;
+    });
+    // The recording of a stopped run ends when it was stopped.
+    let (wall, recorded) = wall.finish();
+    outcome?;
+    if let (Err(error), Some(file)) = (recorded, record) {
+        return Err(RunError::file(file, error));
+    }
     let wall_s = wall.clock.elapsed().as_secs_f64();
     Ok(RunResult {
         world: WORLD.to_owned(),
@@ -107,4 +129,14 @@ fn run_here(scenario: &Scenario, options: &RunOptions, shared: &Shared) -> Resul
         host: Some(machine.after(wall.lateness.result(0))),
         ..simulation.result()
     })
+}
+
+fn begin_recording(file: &Path, simulation: &Simulation) -> Result<ScenarioRecording, RunError> {
+    let text = recordable(simulation.scenario()).ok_or_else(|| {
+        let sentence = "a recording cannot contain the files that the scenario names; omit --record";
+        RunError::Unknown(sentence.to_owned())
+    })?;
+    let begun =
+        create_recording(file).and_then(|out| ScenarioRecording::new(Box::new(out), simulation.seed(), text));
+    begun.map_err(|error| RunError::file(file, error))
 }

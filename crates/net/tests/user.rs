@@ -46,7 +46,7 @@ fn parse(text: &str) -> Scenario {
 }
 
 fn run(scenario: &Scenario) -> RunResult {
-    user::run(scenario, &RunOptions::default(), &mut |_| {}, &mut |_| true).expect("the run succeeds")
+    user::run(scenario, &RunOptions::default(), None, &mut |_| {}, &mut |_| true).expect("the run succeeds")
 }
 
 fn simulated(scenario: &Scenario) -> RunResult {
@@ -175,7 +175,7 @@ fn result_states_world_and_lateness() {
 fn stopped_run_ends_at_once() {
     let scenario = scenario(3600, "protocol = \"mptcp\"");
     let mut reports = 0;
-    let stopped = user::run(&scenario, &RunOptions::default(), &mut |_| {}, &mut |_| {
+    let stopped = user::run(&scenario, &RunOptions::default(), None, &mut |_| {}, &mut |_| {
         reports += 1;
         reports < 5
     });
@@ -214,4 +214,47 @@ fn arrivals_and_calls_are_those_of_the_simulator() {
     // A second of playout delay hides the lateness of a busy machine.
     let [found, expected] = [calls, &expected.flows[1]].map(|flow| flow.mos.expect("a rating"));
     assert!((found - expected).abs() < 0.5, "{found} for {expected}");
+}
+
+#[test]
+fn recorded_run_is_repeated() {
+    let folder = std::env::temp_dir();
+    let outage = "[[event]]\nat = \"300 ms\"\nlink = \"upper\"\nset = { state = \"down\" }\n";
+    let flows = [
+        ("tcp", format!("protocol = \"tcp\"\nworkload = {{ kind = \"file\", size = \"100 kB\" }}\n{outage}")),
+        ("mptcp", format!("protocol = \"mptcp\"\ndss_checksum = true\n{outage}")),
+        ("sctp", "protocol = \"cmt-sctp\"\nordered = false".to_owned()),
+    ];
+    std::thread::scope(|scope| {
+        for (name, flow) in flows {
+            let file = folder.join(format!("anabranch-user-{name}-{}", std::process::id()));
+            scope.spawn(move || {
+                let scenario = scenario(1, &flow);
+                let options = RunOptions { seed: Some(7), ..RunOptions::default() };
+                let result = user::run(&scenario, &options, Some(&file), &mut |_| {}, &mut |_| true);
+                assert_eq!(result.expect("the run succeeds").seed, 7);
+                let outcome = anabranch_replay::replay(std::fs::File::open(&file).expect("it was written"));
+                std::fs::remove_file(file).expect("ours");
+                let outcome = outcome.expect("a whole recording");
+                assert_eq!(outcome.difference, None, "{name}");
+                assert!(outcome.counts.sent > 50 && outcome.duration.as_secs_f64() >= 1.0, "{outcome:?}");
+            });
+        }
+    });
+}
+
+#[test]
+fn recording_of_a_stopped_run_is_whole() {
+    let file = std::env::temp_dir().join(format!("anabranch-stopped-{}", std::process::id()));
+    let scenario = scenario(3600, "protocol = \"mptcp\"");
+    let mut reports = 0;
+    let stopped = user::run(&scenario, &RunOptions::default(), Some(&file), &mut |_| {}, &mut |_| {
+        reports += 1;
+        reports < 8
+    });
+    assert!(matches!(stopped, Err(RunError::Interrupted { .. })));
+    let outcome = anabranch_replay::replay(std::fs::File::open(&file).expect("it was written"));
+    std::fs::remove_file(file).expect("ours");
+    let outcome = outcome.expect("a whole recording");
+    assert!(outcome.difference.is_none() && outcome.counts.sent > 10, "{outcome:?}");
 }

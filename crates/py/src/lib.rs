@@ -12,6 +12,7 @@ mod meter;
 #[cfg(target_os = "linux")]
 mod priority;
 mod progress;
+mod replay;
 mod run;
 #[cfg(target_os = "linux")]
 mod stack;
@@ -49,7 +50,7 @@ mod _native {
     #[pymodule_export]
     use super::{
         build_kind, canonical, coupled, directions, kinds, largest_seed, list, metrics, names, reference,
-        result_parts, run::run, schema, validate, version,
+        replay::replay, result_parts, run::run, schema, validate, version,
     };
 
     /// Adds the algorithms of a crate outside the workspace, if there is one (`make own`).

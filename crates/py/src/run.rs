@@ -15,7 +15,7 @@ use std::io;
 pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<String>);
 
 /// Runs a scenario in the simulator, or in real time with Anabranch's protocols in user space, and returns its result document
-/// as JSON. `progress_callback` is called regularly with the completed share of the run, 0 to 1. Ctrl-C and exceptions
+/// as JSON. A run in real time writes a recording to `record`. `progress_callback` is called regularly with the completed share of the run, 0 to 1. Ctrl-C and exceptions
 /// of the callback stop the run.
 #[pyfunction]
 #[pyo3(signature = (
@@ -29,8 +29,10 @@ pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<Str
     progress_callback = None,
     trace_changes = false,
     real_time = false,
+    record = None,
 ))]
 #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+#[expect(clippy::needless_pass_by_value, reason = "a path of Python is converted to an owned one")]
 pub(crate) fn run(
     py: Python<'_>,
     toml_text: &str,
@@ -43,6 +45,7 @@ pub(crate) fn run(
     progress_callback: Option<&Bound<'_, PyAny>>,
     trace_changes: bool,
     real_time: bool,
+    record: Option<std::path::PathBuf>,
 ) -> PyResult<String> {
     let scenario = seeded_scenario(toml_text, file_name, overrides, seed)?;
     if real_time {
@@ -60,9 +63,13 @@ pub(crate) fn run(
     let pcap = pcap.map(captured);
     let options = RunOptions { pcap, trace: trace_dir, trace_changes, check_wire, ..RunOptions::default() };
     let watch = Stopwatch::start();
-    let run = if real_time { run_in_real_time } else { anabranch_sim::run_with };
     let outcome = interruptible(py, progress_callback, |on_share| {
-        run(&scenario, &options, &mut |progress| on_share(share(progress)))
+        let on_progress = &mut |progress| on_share(share(progress));
+        if real_time {
+            run_in_real_time(&scenario, &options, record.as_deref(), on_progress)
+        } else {
+            anabranch_sim::run_with(&scenario, &options, on_progress)
+        }
     })?;
     let mut result = outcome.map_err(|error| failure(&error, file_name))?;
     if !real_time {
@@ -80,16 +87,18 @@ pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
 fn run_in_real_time(
     scenario: &Scenario,
     options: &RunOptions,
+    record: Option<&std::path::Path>,
     progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<RunResult, RunError> {
     let mut prefer = |thread| Python::attach(|py| crate::priority::prefer(py, thread));
-    anabranch_net::user::run(scenario, options, &mut prefer, progress)
+    anabranch_net::user::run(scenario, options, record, &mut prefer, progress)
 }
 
 #[cfg(not(target_os = "linux"))]
 fn run_in_real_time(
     _: &Scenario,
     _: &RunOptions,
+    _: Option<&std::path::Path>,
     _: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<RunResult, RunError> {
     Err(RunError::Unknown("runs in real time need Linux; choose the world sim".to_owned()))

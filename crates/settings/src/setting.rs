@@ -1,5 +1,6 @@
 //! Values of settings in the notation of scenarios, and their conversion from and to the types of fields.
 
+use super::quantity::{SIZE, TIME};
 use super::words::{Words, find, word};
 use anabranch_base::time::Duration;
 use anabranch_multipath::buffer::{Rescheduling, Sides};
@@ -33,6 +34,20 @@ impl Value {
         match self {
             Self::Word(word) => Some(*word),
             _ => None,
+        }
+    }
+
+    /// The text that [`Takes::read`](super::key::Takes::read) reads as this value.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Flag(flag) => flag.to_string(),
+            Self::Integer(integer) => integer.to_string(),
+            Self::Number(number) => number.to_string(),
+            Self::Time(time) => TIME.written(time.as_nanos()),
+            Self::Size(bytes) => SIZE.written(*bytes),
+            Self::Word(word) => (*word).to_owned(),
+            Self::PathManager(choice) => choice.to_string(),
+            Self::Integers(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
         }
     }
 }

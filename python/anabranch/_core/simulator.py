@@ -63,6 +63,8 @@ class Request:
     """Encode and re-parse every simulated packet."""
     trace_changes: bool = False
     """Trace all changes after every event instead of sampling every 10 ms."""
+    record: str | None = None
+    """File for a recording of a run in the world user, for `replay`; no recording if `None`."""
 
 
 def simulate(request: Request, progress: Callable[[float], None] | None = None) -> Document:
@@ -73,6 +75,7 @@ def simulate(request: Request, progress: Callable[[float], None] | None = None) 
         RunFailed: If a disk is full.
 
     """
+    check_not_recorded(request)
     return _run(request, progress, real_time=False)
 
 
@@ -86,6 +89,32 @@ def run_in_real_time(request: Request, progress: Callable[[float], None] | None 
     """
     check_real_time(request)
     return _run(request, progress, real_time=True)
+
+
+def check_not_recorded(request: Request) -> None:
+    """Check that a request of another world than user has no recording.
+
+    Raises:
+        InputError: If it has one.
+
+    """
+    if request.record is not None:
+        raise InputError("only runs in the world user can be recorded; add --world user or omit --record")
+
+
+def replay(file: str | Path) -> dict[str, Any]:
+    """Replay a recording and compare the packets; docs/reference/recordings.md lists the keys of the result.
+
+    Args:
+        file: A file that `--record` has written.
+
+    Raises:
+        InputError: If the file cannot be read, is no recording, is damaged or ends too early.
+
+    """
+    with NativeErrors():
+        outcome: dict[str, Any] = json.loads(_native.replay(str(file)))
+    return outcome
 
 
 def check_real_time(request: Request) -> None:
@@ -121,6 +150,7 @@ def _run(request: Request, progress: Callable[[float], None] | None, *, real_tim
             progress,
             request.trace_changes,
             real_time,
+            request.record,
         )
     document: Document = json.loads(text)
     return document

@@ -27,6 +27,7 @@ from anabranch.cli.man import man
 from anabranch.cli.meter import meter
 from anabranch.cli.observe import observe
 from anabranch.cli.proxy import proxy
+from anabranch.cli.replay import replay
 from anabranch.cli.run import run
 from anabranch.cli.study import study
 from anabranch.cli.testbed import doctor, emulate, testbed
@@ -46,6 +47,7 @@ def cli() -> None:
 
 
 cli.add_command(run)
+cli.add_command(replay)
 cli.add_command(lab)
 cli.add_command(explain)
 cli.add_command(advise)

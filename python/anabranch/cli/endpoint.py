@@ -45,6 +45,8 @@ _OPTIONS = (
     click.option("--peer-udp-port", metavar="PORT", help="UDP port of a peer to connect to.  [default: 9899]"),
     click.option("--mtu", metavar="BYTES", help="Largest IP packet.  [default: 1500]"),
     click.option("--pcap", metavar="FILE", help="Write all packets to a capture."),
+    click.option("--record", metavar="FILE", help="Write a recording for anabranch replay."),
+    click.option("--record-data", is_flag=True, help="With --record, also write the transferred bytes."),
     click.option("--json", is_flag=True, help="Print events and counters as JSON lines."),
     click.option("--quiet", is_flag=True, help="Print no table and no progress."),
 )

@@ -72,6 +72,7 @@ _LONG_RUN_S = 30.0
     help="With --plot, from when to when in seconds; the whole run by default.",
 )  # fmt: skip
 @click.option("--html", "page", metavar="FILE", help="Write tables and figures there as a page in one file, too.")
+@click.option("--record", metavar="FILE", help="With --world user, write a recording there for anabranch replay.")
 @click.option("--check-wire", is_flag=True, help="Encode and re-parse every packet on the way.")
 @paths.option
 def run(
@@ -90,6 +91,7 @@ def run(
     plot_kind: PlotKind | None,
     plot_window: tuple[float, float] | None,
     page: str | None,
+    record: str | None,
     check_wire: bool,
     allow_paths: bool,
 ) -> None:
@@ -121,7 +123,7 @@ def run(
         with of_share("running") as progress:
             result = run_scenario(
                 chosen, seed=seed, trace=folder, pcap=capture, check_wire=check_wire, trace_changes=trace_changes,
-                world=world, progress=progress,
+                world=world, record=record, progress=progress,
             )  # fmt: skip
         if plot is not None:
             result.plot(plot, kind=plot_kind or "windows", window=plot_window or (0.0, 0.0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anabranch._core.simulator import check_not_recorded
 from anabranch.errors import InputError
 from anabranch.testbed.bed import Testbed
 
@@ -32,6 +33,7 @@ def measure(request: Request, progress: Callable[[float], None] | None = None) -
         RunFailed: If the system refuses a step.
 
     """
+    check_not_recorded(request)
     if request.check_wire:
         raise InputError("a run on the kernel cannot check packets; omit --check-wire")
     with Testbed(request, measures=True) as bed:

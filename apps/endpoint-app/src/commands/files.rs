@@ -6,7 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Checks that the capture would overwrite neither the file to send nor the file for received data.
+/// Checks that the capture and the recording would overwrite neither one another, nor the file to send, nor the file for
+/// received data.
 ///
 /// # Errors
 ///
@@ -15,15 +16,24 @@ pub fn check(arguments: &Arguments) -> Result<(), Error> {
     let (name, other) = match &arguments.command {
         Command::Send { file, .. } => ("the file to send", Some(file)),
         Command::Receive { output, .. } => ("--output", output.as_ref()),
-        _ => return Ok(()),
+        _ => ("", None),
     };
-    match (&arguments.devices.pcap, other) {
-        (Some(capture), Some(other)) if are_same(capture, other) => Err(Error::Input(format!(
-            "--pcap and {name} are the same file, {}; write the capture to another one",
-            other.display()
-        ))),
-        _ => Ok(()),
+    let (capture, record) = (arguments.devices.pcap.as_ref(), arguments.record.as_ref());
+    for ((option, what, file), (name, other)) in [
+        (("--pcap", "capture", capture), (name, other)),
+        (("--record", "recording", record), (name, other)),
+        (("--record", "recording", record), ("--pcap", capture)),
+    ] {
+        if let (Some(file), Some(other)) = (file, other)
+            && are_same(file, other)
+        {
+            return Err(Error::Input(format!(
+                "{option} and {name} are the same file, {}; write the {what} to another one",
+                other.display()
+            )));
+        }
     }
+    Ok(())
 }
 
 /// True if two paths lead to the same regular file, or will once that file has been created.

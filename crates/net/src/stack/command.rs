@@ -31,6 +31,8 @@ pub struct Stopped {
     pub aborted: usize,
     /// The result of writing the capture.
     pub capture: io::Result<()>,
+    /// The result of writing the recording.
+    pub recording: io::Result<()>,
 }
 
 /// The answer to a command.

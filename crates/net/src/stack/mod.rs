@@ -25,10 +25,12 @@ pub use report::ConnectionReport;
 pub use stream::Stream;
 
 use crate::device::Device;
+use crate::engine::Engine;
 use crate::network::Network;
-use crate::secrets::secrets;
+use crate::secrets::{secret_key, secrets};
 use anabranch_endpoint::Address;
 use anabranch_host::{Limits, Listening, Protocol};
+use anabranch_replay::Recording;
 use arrivals::Arrivals;
 use command::{Command, Commands};
 use core::net::IpAddr;
@@ -54,13 +56,41 @@ impl Stack {
     /// # Errors
     ///
     /// If the system has no thread, descriptor, randomness or `rtnetlink(7)` for it.
-    pub fn start(mut network: Network, limits: Limits) -> io::Result<Self> {
-        network.follow_carriers()?;
+    pub fn start(network: Network, limits: Limits) -> io::Result<Self> {
         let secrets = secrets()?;
+        Self::start_with(network, move |network| Ok(Engine::new(network, limits, secrets)))
+    }
+
+    /// As [`start`](Self::start), with a recording for [`replay`](anabranch_replay::replay), which ends with the stack. It
+    /// contains the key of the connections' secrets, which is new.
+    ///
+    /// # Errors
+    ///
+    /// As [`start`](Self::start), or if the recording cannot be written.
+    pub fn start_recorded(network: Network, limits: Limits, recording: Recording) -> io::Result<Self> {
+        let key = secret_key()?;
+        Self::start_with(network, move |network| Engine::recorded(network, limits, key, recording))
+    }
+
+    fn start_with(
+        mut network: Network,
+        engine: impl FnOnce(Network) -> io::Result<Engine> + Send + 'static,
+    ) -> io::Result<Self> {
+        network.follow_carriers()?;
         let queue = Queue::new()?;
         let commands = Commands::new(Arc::clone(&queue));
         let name = "anabranch-stack".to_owned();
-        std::thread::Builder::new().name(name).spawn(|| thread::run(queue, network, limits, secrets))?;
+        let (tell, started) = std::sync::mpsc::channel();
+        // An engine stays in the thread in which it was made.
+        std::thread::Builder::new().name(name).spawn(move || match engine(network) {
+            Ok(engine) => {
+                // The caller waits for this.
+                let _ = tell.send(Ok(()));
+                thread::run(queue, engine);
+            }
+            Err(error) => drop(tell.send(Err(error))),
+        })?;
+        started.recv().map_err(io::Error::other)??;
         Ok(Self { commands })
     }
 

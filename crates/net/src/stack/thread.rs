@@ -7,10 +7,9 @@ use super::pipe::{PipeEnd, Pipes};
 use super::queue::Queue;
 use super::report::ConnectionReport;
 use crate::engine::Engine;
-use crate::network::Network;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::{Endpoint, Secrets};
-use anabranch_host::{ConnectionId, Limits, Protocol};
+use anabranch_endpoint::Endpoint;
+use anabranch_host::{ConnectionId, Protocol};
 use core::net::IpAddr;
 use std::sync::Arc;
 
@@ -27,11 +26,9 @@ impl Drop for Closer {
 }
 
 /// Runs a stack until it is stopped.
-pub fn run(queue: Arc<Queue<Command>>, network: Network, limits: Limits, secrets: Secrets) {
+pub fn run(queue: Arc<Queue<Command>>, engine: Engine) {
     let closer = Closer(queue);
-    let pipes = Pipes::default();
-    let mut thread =
-        Thread { engine: Engine::new(network, limits, secrets), pipes, stopping: None, replies: Vec::new() };
+    let mut thread = Thread { engine, pipes: Pipes::default(), stopping: None, replies: Vec::new() };
     thread.engine.settle();
     let mut aborted = 0;
     loop {
@@ -56,12 +53,13 @@ pub fn run(queue: Arc<Queue<Command>>, network: Network, limits: Limits, secrets
         }
     }
     let capture = thread.engine.network().finish_capture();
+    let recording = thread.engine.host().finish_recording();
     let Thread { replies, engine, .. } = thread;
     drop(engine);
     drop(closer);
     if let Some(first) = replies.into_iter().next() {
         // The caller may no longer wait for the reply.
-        let _ = first.send(Stopped { aborted, capture });
+        let _ = first.send(Stopped { aborted, capture, recording });
     }
 }
 
@@ -119,8 +117,8 @@ impl Thread {
             }
             Command::ChangeStreams(id, change, reply) => {
                 let now = self.engine.now();
-                let endpoint = self.engine.host().endpoint_mut(id);
-                let _ = reply.send(endpoint.is_some_and(|endpoint| endpoint.change_streams(now, change)));
+                let change = |endpoint: &mut dyn Endpoint| endpoint.change_streams(now, change);
+                let _ = reply.send(self.engine.host().with_endpoint(id, change).unwrap_or(false));
             }
             Command::Report(id, reply) => {
                 let _ = reply.send(self.engine.host().endpoint(id).map(Endpoint::report));

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub type Done = JoinHandle<(Contents, Contents)>;
 
 /// A stream socket of TCP or Multipath TCP (`IPPROTO_MPTCP`).
-fn socket(address: IpAddr, multipath: bool) -> OwnedFd {
+pub fn socket(address: IpAddr, multipath: bool) -> OwnedFd {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let protocol = multipath.then(|| Protocol::from_raw(NonZeroU32::new(262).expect("not zero")));
     rustix::net::socket(family, SocketType::STREAM, protocol).expect("the kernel supports the protocol")

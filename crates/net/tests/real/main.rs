@@ -3,6 +3,7 @@
 //! A test that misses a requirement of the machine is skipped with a message (`anabranch_testkit::machine`).
 #![cfg(target_os = "linux")]
 
+mod differential;
 mod emulator;
 mod kernel;
 mod mptcp;

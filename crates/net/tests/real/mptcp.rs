@@ -31,7 +31,7 @@ fn protocol(checksum: bool) -> Protocol {
 }
 
 /// The kernel sends packets with a source address of path `i` by interface `i`, and accepts packets from any.
-fn routes() {
+pub fn routes() {
     for path in 0..2 {
         ip(&format!("rule add from 10.0.{path}.1 table {}", 101 + path));
         ip(&format!("route add default dev tun{path} table {}", 101 + path));

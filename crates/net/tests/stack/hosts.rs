@@ -48,8 +48,13 @@ pub fn ip(link: u8, host: u8) -> IpAddr {
     [10, 0, link, host].into()
 }
 
-/// Two hosts with this number of links between them. The addresses of host 0 end in 1, those of host 1 in 2.
+/// Two hosts with this number of links between them.
 pub fn linked(links: u8) -> [Stack; 2] {
+    networks(links).map(|network| Stack::start(network, Limits::default()).expect("a thread"))
+}
+
+/// The networks of two hosts with this number of links between them. The addresses of host 0 end in 1, those of host 1 in 2.
+pub fn networks(links: u8) -> [Network; 2] {
     let mut networks = [(); 2].map(|()| Network::new(Clock::new()));
     for link in 0..links {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
@@ -59,7 +64,7 @@ pub fn linked(links: u8) -> [Stack; 2] {
             network.add(Wire(socket), &[Address::new(ip(link, host), 1500)]);
         }
     }
-    networks.map(|network| Stack::start(network, Limits::default()).expect("a thread"))
+    networks
 }
 
 /// Two loopback addresses of a test's end.
@@ -70,12 +75,17 @@ pub fn loopback(test: u8, end: u8) -> [IpAddr; 2] {
 
 /// A host over UDP with these addresses.
 pub fn over_udp(addresses: &[IpAddr]) -> Stack {
+    Stack::start(over_udp_network(addresses), Limits::default()).expect("a thread")
+}
+
+/// The network of a host over UDP with these addresses.
+pub fn over_udp_network(addresses: &[IpAddr]) -> Network {
     let mut network = Network::new(Clock::new());
     for &ip in addresses {
         let udp = Udp::bind((ip, 9899).into()).expect("the port is free");
         network.add(udp, &[Address::new(ip, 1500)]);
     }
-    Stack::start(network, Limits::default()).expect("a thread")
+    network
 }
 
 /// CMT-SCTP over UDP.

@@ -4,4 +4,5 @@
 
 mod associations;
 mod hosts;
+mod recordings;
 mod streams;

@@ -4,6 +4,7 @@ use super::{Progress, RunError, Simulation};
 use crate::engine::datapath::{EndId, Outcome};
 use crate::engine::link::PacketRef;
 use anabranch_base::time::{Duration, Time};
+use anabranch_wire::Packet;
 use std::collections::VecDeque;
 
 /// Interval between reports of progress, at which the run can be stopped.
@@ -19,6 +20,12 @@ pub trait RealClock {
 
     /// Records the delivery at `now` of a packet that was due at `due`.
     fn delivered(&mut self, due: Time, now: Time);
+
+    /// Receives a packet that an end of a flow has sent since the last reading of the clock, after
+    /// [`Simulation::keep_sent`].
+    fn sent(&mut self, packet: &Packet) {
+        let _ = packet;
+    }
 }
 
 /// A due event at an end of a flow.
@@ -30,6 +37,11 @@ enum Pending {
 }
 
 impl Simulation {
+    /// Passes every packet that an end of a flow sends in real time to the clock.
+    pub fn keep_sent(&mut self) {
+        self.world.datapath.keep_sent();
+    }
+
     /// Runs by a clock to the end: [`run`](Self::run) in real time, with packets as bytes.
     ///
     /// Invariant: before an end of a flow acts at a time, links and events of the scenario have been processed until
@@ -51,6 +63,7 @@ impl Simulation {
         loop {
             let now = clock.now();
             self.advance(now, &mut pending, progress)?;
+            self.pass_sent(clock);
             if now >= self.end {
                 break;
             }
@@ -60,12 +73,17 @@ impl Simulation {
             }
             if let Some((due, event)) = pending.pop_front() {
                 self.handle(now, (due, event), clock)?;
+                self.pass_sent(clock);
             } else {
                 let next = self.world.datapath.next_event().unwrap_or(Time::MAX);
                 clock.wait(next.min(self.controls.next).min(report_at));
             }
         }
         self.finish(progress)
+    }
+
+    fn pass_sent(&mut self, clock: &mut impl RealClock) {
+        self.world.datapath.take_sent().iter().for_each(|packet| clock.sent(packet));
     }
 
     /// Processes links and events of the scenario until `now`. Events at ends of flows become pending.

@@ -99,6 +99,8 @@ pub struct Datapath {
     unreachable: u64,
     /// If set, every packet sent is encoded.
     encoding: Option<Encoding>,
+    /// Packets that ends of flows have sent as bytes, if they are kept.
+    sent: Option<Vec<Packet>>,
     capture: Option<Box<Capture>>,
     /// True if a queue uses the flow hash of packets.
     needs_flow_hash: bool,
@@ -200,6 +202,7 @@ impl Datapath {
             hops: Vec::new(),
             unreachable: 0,
             encoding: None,
+            sent: None,
             capture: None,
             needs_flow_hash,
             routes_by_flow,

@@ -190,7 +190,7 @@ impl Datapath {
     #[cold]
     pub(super) fn intercept_sent(&mut self, now: Time, from: EndId, direction: u32, frame: PacketRef) {
         if self.encoding.is_some() {
-            self.encode(now, Some(from), frame.id);
+            self.encode_sent(now, from, frame.id);
         }
         match self.processors.as_ref().and_then(|processors| processors.index_of(from)) {
             Some(index) => self.enqueue(now, index, Job::Send(direction, frame)),

@@ -2,6 +2,7 @@
 
 use super::encoding::Encoding;
 use super::{Datapath, EndId, Failure, PacketRef, Role, Time};
+use anabranch_wire::Packet;
 
 impl Datapath {
     /// Encodes and parses every packet sent from now on.
@@ -37,6 +38,25 @@ impl Datapath {
         if found.is_some_and(|found| found != own) && self.failure.is_none() {
             self.failure = Some(Failure::OtherConnection { at, to });
         }
+    }
+
+    /// Keeps a copy of every packet that an end of a flow sends as bytes, for [`take_sent`](Self::take_sent).
+    pub fn keep_sent(&mut self) {
+        self.sent.get_or_insert_default();
+    }
+
+    /// The packets that ends of flows have sent since the last call.
+    pub fn take_sent(&mut self) -> Vec<Packet> {
+        self.sent.as_mut().map(core::mem::take).unwrap_or_default()
+    }
+
+    /// Encodes a packet of an end of a flow.
+    #[cold]
+    pub(super) fn encode_sent(&mut self, at: Time, from: EndId, id: u32) {
+        if let Some(sent) = &mut self.sent {
+            sent.push(self.slab.get(id).clone());
+        }
+        self.encode(at, Some(from), id);
     }
 
     /// Encodes a packet that was just stored.
