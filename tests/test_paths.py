@@ -57,7 +57,7 @@ def scenario(folder: Path, rate: str) -> Path:
 
 @pytest.mark.parametrize(("rate", "named"), TRACES)
 def test_trace_outside_is_refused(folder: Path, rate: str, named: str) -> None:
-    with pytest.raises(InputError, match=rf'scenario\.toml(:\d+)?: the trace "{named}" {OUTSIDE}') as caught:
+    with pytest.raises(InputError, match=rf'scenario\.toml(:\d+)?: the file "{named}" {OUTSIDE}') as caught:
         Scenario.from_file(scenario(folder, rate))
     assert named == "/" or caught.value.line in (8, 9, 10)
     if named == "../other/t.mahi":
@@ -75,7 +75,7 @@ def test_every_command_takes_the_option(folder: Path) -> None:
     for command in (("run",), ("fair",), ("buffers",), ("compare", "--reps", "1"), ("compare", "--build", "/bin/true")):
         refused = anabranch(command[0], file, *command[1:])
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), command
-        assert 'scenario.toml:8: the trace "../other/t.mahi" lies outside' in refused.stderr
+        assert 'scenario.toml:8: the file "../other/t.mahi" lies outside' in refused.stderr
     assert json.loads(anabranch("run", file, "--allow-paths", "--json").stdout)["flows"]
     assert "follows a trace" in anabranch("fair", file, "--allow-paths").stderr
     assert "follows a trace" in anabranch("buffers", file, "--allow-paths").stderr
@@ -127,7 +127,7 @@ def test_study_names_no_file_outside(tmp_path: Path, kind: str) -> None:
 def test_template_of_a_study_names_no_trace_outside(folder: Path) -> None:
     text = small_study.SCENARIO.replace(RATE, TRACES[0][0])
     study = small_study.write(folder, scenario=text)
-    with pytest.raises(InputError, match=rf'scenario\.toml:8: the trace "\.\./other/t\.mahi" {OUTSIDE}'):
+    with pytest.raises(InputError, match=rf'scenario\.toml:8: the file "\.\./other/t\.mahi" {OUTSIDE}'):
         load(study)
     assert load(study, allow_paths=True).scenarios
 

@@ -81,6 +81,47 @@ protocol = "mptcp"
 congestion = "lia"
 couple = "shared"
 """
+LINK = """
+duration = "10 s"
+[[link]]
+name = "only"
+between = ["client", "server"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+[[flow]]
+from = "client"
+to = "server"
+"""
+CALL = f"""
+{LINK}
+protocol = "udp"
+voice = "g711"
+playout = "40 ms"
+workload = {{ kind = "messages", message = "160 B", interval = "20 ms" }}
+"""
+ARRIVING = f"""
+{LINK}
+protocol = "tcp"
+workload = {{ kind = "file", size = "20 kB", arrivals = {{ mean_interval = "100 ms" }} }}
+"""
+COSTLY = f"""
+{LINK}
+protocol = "tcp"
+[[host]]
+name = "client"
+cost = {{ packet = "5 us" }}
+"""
+OF_CALLS = {"lost", "duplicated", "jitter", "r-factor", "mos"}
+"""Metrics of UDP flows only; the last two of calls only."""
+OF_ARRIVALS = {
+    "arrived",
+    "unfinished",
+    "refused",
+    *(m for m in METRICS if m.startswith(("completion-time-", "slowdown-"))),
+}
+"""Metrics of flows with arrivals only."""
+OF_HOSTS = {"host-utilisation", "host-drops"}
+"""Metrics of hosts with a cost only."""
 OF_SHARED = {"path-bottleneck-share", "path-coupled-share"}
 """Metrics of paths only, and only if shared bottlenecks are detected."""
 OF_LOSSY_PATHS = {"loss-spread"}
@@ -172,8 +213,12 @@ def test_every_metric_is_in_a_real_result() -> None:
     fairness = fair(Scenario(request.scenario, request.file, request.overrides))
     outage = simulate(Request(OUTAGE, "outage.toml"))
     shared = simulate(Request(SHARED, "shared.toml"))
+    call, arriving, costly = (simulate(Request(text, "link.toml")) for text in (CALL, ARRIVING, COSTLY))
     places = (
         dict.fromkeys(OF_EXCHANGES, exchange)
+        | dict.fromkeys(OF_CALLS, call)
+        | dict.fromkeys(OF_ARRIVALS, arriving)
+        | dict.fromkeys(OF_HOSTS, costly)
         | dict.fromkeys(OF_OUTAGES, outage)
         | dict.fromkeys(OF_SHARED | OF_LOSSY_PATHS, shared)
     )

@@ -70,7 +70,7 @@ def check_traces(text: str, file: str) -> None:
 
     """
     for name in _traces(text):
-        check_inside("trace", name, file, line_of_text(text, name))
+        check_inside("file", name, file, line_of_text(text, name))
 
 
 def check_content(content: Any, file: str) -> None:
@@ -81,7 +81,7 @@ def check_content(content: Any, file: str) -> None:
 
     """
     for name in _named(content):
-        check_inside("trace", name, file, None)
+        check_inside("file", name, file, None)
 
 
 def names_others(text: str, file: str) -> bool:

@@ -172,8 +172,8 @@ class Result:
             width: "page" for the width that the panels need, "column" for one column of a two-column page.
 
         Raises:
-            InputError: If the run wrote no traces or has no such times, a flow does not exist, the window begins after
-                the end of the run, or the file cannot be written.
+            InputError: If the run wrote no traces or has no such times, a flow does not exist, all flows have arrivals
+                (except for "queues"), the window begins after the end of the run, or the file cannot be written.
             RunFailed: If the disk is full.
 
         """
@@ -183,6 +183,12 @@ class Result:
         for flow in flows:
             if flow not in known:
                 raise InputError(f'there is no flow "{flow}" in this run ({nearest(flow, known)})')
+        drawn = [flow for flow in self.document["flows"] if not flows or flow["name"] in flows]
+        if kind != "queues" and drawn and all(flow.get("arrived") is not None for flow in drawn):
+            raise InputError(
+                f'"{drawn[0]["name"]}" has arrivals, and traces record no connections of such a flow; draw queues '
+                "instead"
+            )
         span = span_of(window, float(self.document["duration_s"]))
         title = str(self.document["title"])
         if kind == "limits":

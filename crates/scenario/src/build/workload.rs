@@ -6,7 +6,7 @@ use crate::message_files;
 use crate::model::{Arrivals, Bursts, Distribution, MessageSize, Workload};
 use crate::trace::Source;
 use crate::values::{Checked, Value, Values};
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_settings::policy::Reliability;
 use std::sync::Arc;
 
@@ -29,7 +29,10 @@ pub(super) fn workload(
         "file" => Workload::File {
             size: sizes("size")?.expect("required"),
             message,
-            arrivals: values.find("arrivals").map(|entry| arrivals(entry.value.table())),
+            arrivals: values
+                .find("arrivals")
+                .map(|entry| arrivals(entry.value.table(), owner))
+                .transpose()?,
         },
         "rate" => Workload::Rate { rate: rate.expect("required"), message: sized() },
         "on-off" => Workload::OnOff { bursts: bursts(entry, owner, header)?, rate, message: sized() },
@@ -58,13 +61,23 @@ pub(super) fn workload(
     Ok(workload)
 }
 
-fn arrivals(values: &Values) -> Arrivals {
-    Arrivals {
-        mean_interval: values.time("mean_interval"),
+/// The minimum mean time between arrivals. With shorter times, a run would only count refused arrivals.
+const MIN_INTERVAL: Duration = Duration::from_micros(10);
+
+fn arrivals(values: &Values, owner: &str) -> Result<Arrivals, Fault> {
+    let mean_interval = values.time("mean_interval");
+    if mean_interval < MIN_INTERVAL {
+        let origin = values.find("mean_interval").expect("required").origin;
+        let message =
+            format!("workload.arrivals.mean_interval of {owner} is below 10 us; write at least \"10 us\"");
+        return Err(Fault::new(origin, message));
+    }
+    Ok(Arrivals {
+        mean_interval,
         exponential: pick(DISTRIBUTIONS, values.text("distribution")),
         count: values.find("count").map(|entry| entry.value.integer()),
         max_open: values.integer("max_open") as u32,
-    }
+    })
 }
 
 /// The shape of Pareto distributions of bursts without `shape`.

@@ -240,7 +240,7 @@ static ARRIVALS: Section = Section {
             "mean_interval",
             Shape::Time { zero: false },
             Default::Required("\"50 ms\""),
-            "Mean time from one arrival to the next.",
+            "Mean time from one arrival to the next, at least 10 us.",
         ),
         Key::new(
             "distribution",
