@@ -148,3 +148,14 @@ fn memory_depends_on_open_connections() {
     assert_eq!((few.0, many.0), (50, 50), "places");
     assert!(few.1 <= 100 && many.1 <= 100, "{few:?} {many:?}: endpoints");
 }
+
+#[test]
+fn events_between_arrivals_have_no_values() {
+    // The counters of the present connection are smaller than those of the one before the event.
+    let files = "workload = { kind = \"file\", size = \"100 kB\", arrivals = { mean_interval = \"500 ms\", count = 30 } }";
+    let event = |at| format!("\n[[event]]\nat = \"{at} ms\"\nlink = \"L\"\nset = {{ rate = \"9 Mbit/s\" }}");
+    let events: String = (1..20).map(|number| event(number * 777)).collect();
+    let result = run(&on_a_link("", &format!("{files}{events}")));
+    assert_eq!(counts(only(&result))[0], 30);
+    assert_eq!(only(&result).repeated_share, None);
+}
