@@ -322,3 +322,16 @@ def test_short_flow_is_judged_while_open(settings: tuple[str, ...], open_s: floa
     assert facts.gap < 0.2
     assert likely_cause(facts.document) is None
     assert any(f"open for {facts.open_s:.3g} of the 9 s measured" in note for note in explanation.notes)
+
+
+def test_late_flow_has_the_cause_of_an_early_one() -> None:
+    causes = [
+        likely_cause(
+            anabranch.run(two_paths("duration=20 s", f"flow.F.start={start}", "flow.F.receive_buffer=32 kB")).document
+        )
+        for start in ("0 s", "17 s")
+    ]
+    for cause in causes:
+        assert cause is not None
+        assert "The receive buffer of 32 kB is too small for these paths" in cause
+    assert "2.9 of 3.0 s" in str(causes[1])

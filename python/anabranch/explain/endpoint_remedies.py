@@ -31,7 +31,7 @@ def receive_buffer(facts: Facts) -> Iterator[Proposal]:
     waited_s = facts.waited_s("receive-window")
     cause = (
         f"The receive buffer of {current} is too small for these paths: the sender waited for the receive window for "
-        f"{waited_s:.1f} of {facts.measured_s:.1f} s"
+        f"{waited_s:.1f} of {facts.open_s:.1f} s"
     )
     for size, weight in _sizes(current, needed).items():
         evidence = weight * facts.gap * facts.waited_share("receive-window")
@@ -167,7 +167,7 @@ def timeouts(facts: Facts) -> Iterator[Proposal]:
         return
     longest_s = max(path.report["rto_s"] or 0.0 for path in facts.paths)
     cause = f"{count:,} timeouts interrupted the flow; the timeout is at least {facts.settings['rto_min']}"
-    evidence = min(1.0, count * longest_s / facts.measured_s) * facts.gap
+    evidence = min(1.0, count * longest_s / facts.open_s) * facts.gap if facts.open_s else 0.0
     tail = {"tail_loss_probe": True} if facts.protocol in ("sctp", "cmt-sctp") else {"recovery": "rack"}
     for key, value in tail.items():
         if facts.settings[key] != value:
@@ -248,7 +248,7 @@ def handshake(facts: Facts) -> Iterator[Proposal]:
     """A handshake that tries other paths, where the first one took long."""
     setup_s = facts.flow.get("setup_s")
     trip_s = min((path.rtt_s for path in facts.paths if path.there), default=0.0)
-    waited = facts.measured_s if setup_s is None else setup_s
+    waited = facts.open_s if setup_s is None else setup_s
     # A kernel does not report the time of the handshake.
     is_unknown = setup_s is None and facts.flow["state"] != "opening" and facts.flow["written_bytes"]
     if (

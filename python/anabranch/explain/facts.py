@@ -264,11 +264,11 @@ class Facts:
         if own == "auto" or size_bytes(own) > min(others):
             return 0.0
         times = [[path.get("limited_s", {}).get(name) or 0.0 for name in buffers] for path in self.flow["paths"]]
-        return min(self.measured_s, max(map(sum, times), default=0.0))
+        return min(self.open_s, max(map(sum, times), default=0.0))
 
     def waited_share(self, cause: str) -> float:
-        """The time that the flow waited for a cause, as a share of the measured time."""
-        return self.waited_s(cause) / self.measured_s if self.measured_s else 0.0
+        """The time that the flow waited for a cause, as a share of the measured time in which it was open."""
+        return min(1.0, self.waited_s(cause) / self.open_s) if self.open_s else 0.0
 
     @property
     def largest_rtt_s(self) -> float:
