@@ -184,7 +184,7 @@ class Result:
             if flow not in known:
                 raise InputError(f'there is no flow "{flow}" in this run ({nearest(flow, known)})')
         drawn = [flow for flow in self.document["flows"] if not flows or flow["name"] in flows]
-        if kind != "queues" and drawn and all(flow.get("arrived") is not None for flow in drawn):
+        if kind != "queues" and drawn and all("arrived" in flow for flow in drawn):
             raise InputError(
                 f'"{drawn[0]["name"]}" has arrivals, and traces record no connections of such a flow; draw queues '
                 "instead"
