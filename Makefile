@@ -63,7 +63,9 @@ LAB_PACKED := target/lab-core.lzma
 LAB_PACKAGES := lab/node_modules/.installed
 LAB_SOURCES := $(wildcard lab/*.json lab/build.mjs lab/pack.py lab/lessons/*.toml lab/src/* lab/src/*/*)
 NO_LAB := the laboratory in a page: install Node.js 20 or newer with npm, run rustup target add wasm32-unknown-unknown, then make build
-# Other profiles than that of releases are for tests, where the size of the page does not matter.
+# Other profiles than that of releases are for tests, where the size of the page does not matter. The file makes a page of
+# another profile be built again, so that no release contains one for tests.
+LAB_PROFILE := target/lab-profile-$(PROFILE)
 LAB_LTO := $(if $(filter release,$(PROFILE)),,CARGO_PROFILE_LAB_LTO=off CARGO_PROFILE_LAB_CODEGEN_UNITS=16)
 HAS_NODE := command -v npm > /dev/null && node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'
 HAS_WASM := [ -d "$$(rustc --print target-libdir --target wasm32-unknown-unknown 2> /dev/null)" ]
@@ -111,11 +113,14 @@ lab:
 	@$(HAS_NODE) 2> /dev/null && $(HAS_WASM) || { echo "not built: $(NO_LAB)" >&2; exit 2; }
 	$(MAKE) $(LAB)
 
-$(LAB): $(LAB_SOURCES) $(RUST) $(LAB_PACKAGES)
+$(LAB): $(LAB_SOURCES) $(RUST) $(LAB_PACKAGES) $(LAB_PROFILE)
 	$(LAB_LTO) $(CARGO) build --profile lab --locked --quiet -p anabranch-lab --target wasm32-unknown-unknown
 	cd lab && node_modules/.bin/tsc
 	$(BIN)/python lab/pack.py $(LAB_CORE) $(LAB_PACKED)
 	node lab/build.mjs $(LAB_PACKED) $@
+
+$(LAB_PROFILE):
+	@mkdir -p target && rm -f target/lab-profile-* && touch $@
 
 $(LAB_PACKAGES): lab/package.json lab/package-lock.json
 	cd lab && npm ci --silent --no-audit --no-fund
