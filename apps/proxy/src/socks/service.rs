@@ -18,7 +18,7 @@ use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, close_gracefully};
 use crate::targets::Targets;
 use crate::upstream::Upstream;
-use crate::upstream_proxy::{Connected, NotConnected, connect_error};
+use crate::upstream_proxy::{Connected, NotConnected, connect_error, within_connect_timeout};
 use crate::watch;
 use core::fmt::Display;
 use core::net::{Ipv6Addr, SocketAddr};
@@ -26,7 +26,7 @@ use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// Rate limit for log lines about refused clients.
 static REFUSED: RateLimited = RateLimited::new();
@@ -126,16 +126,7 @@ impl Proxy {
             let server = server.map_err(|error| connect_error(&error))?;
             Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
         };
-        self.within_connect_timeout(connecting).await
-    }
-
-    async fn within_connect_timeout<T>(
-        &self,
-        connecting: impl Future<Output = Result<T, NotConnected>>,
-    ) -> Result<T, NotConnected> {
-        timeout(self.limits.connect_timeout.duration(), connecting)
-            .await
-            .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
+        within_connect_timeout(&self.limits, connecting).await
     }
 
     /// Serves a connection to a server until it ends.
@@ -166,7 +157,7 @@ impl Proxy {
             return Ok(Far::Exit(Box::new(Exit::new(&self.targets, &self.resolver, account.clone()))));
         };
         let opening = via.open_datagrams(|| Ok(Vec::new()));
-        Ok(Far::Upstream(self.within_connect_timeout(opening).await?))
+        Ok(Far::Upstream(within_connect_timeout(&self.limits, opening).await?))
     }
 
     /// Serves a UDP association until its TCP connection ends, or its stream of datagrams.
