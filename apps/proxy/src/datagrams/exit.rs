@@ -98,18 +98,18 @@ impl<'a> Exit<'a> {
         Ok(place.insert(socket))
     }
 
-    fn send_by_name(&mut self, name: &str, port: u16, payload: &[u8]) {
+    fn send_by_name(&mut self, name: String, port: u16, payload: Vec<u8>) {
         let now = Instant::now();
-        match self.names.use_at(&name.to_owned(), now) {
+        match self.names.use_at(&name, now) {
             Some(Name::Known(ip, since)) if now.saturating_duration_since(*since) < STATE_TIMEOUT => {
                 let server = SocketAddr::new(*ip, port);
-                return self.send_to(server, payload);
+                return self.send_to(server, &payload);
             }
             Some(Name::Pending(waiting)) => {
                 let bytes: usize = waiting.iter().map(|(_, payload)| payload.len()).sum();
                 // Each datagram counts as one byte more, so that empty ones are limited as well.
                 if bytes + waiting.len() + payload.len() < MAX_WAITING_BYTES {
-                    waiting.push((port, payload.to_vec()));
+                    waiting.push((port, payload));
                 }
                 return;
             }
@@ -118,8 +118,8 @@ impl<'a> Exit<'a> {
         if self.lookups.len() >= MAX_NAMES || payload.len() >= MAX_WAITING_BYTES {
             return;
         }
-        self.names.insert(name.to_owned(), Name::Pending(vec![(port, payload.to_vec())]), now);
-        let (resolver, client, name) = (self.resolver, self.client.clone(), name.to_owned());
+        self.names.insert(name.clone(), Name::Pending(vec![(port, payload)]), now);
+        let (resolver, client) = (self.resolver, self.client.clone());
         self.lookups.add(async move {
             let found = resolver.addresses(Some(client), &name, port).await;
             (name, found)
@@ -208,10 +208,10 @@ impl Side for Exit<'_> {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
-        match &datagram.server {
-            Target::Address(server) => self.send_to(*server, &datagram.payload),
-            Target::Name(name, port) => self.send_by_name(name, *port, &datagram.payload),
+    fn send(&mut self, datagram: Datagram) {
+        match datagram.server {
+            Target::Address(server) => self.send_to(server, &datagram.payload),
+            Target::Name(name, port) => self.send_by_name(name, port, datagram.payload),
         }
     }
 }
@@ -240,10 +240,10 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let at = server.local_addr().expect("the socket is bound");
         let question = |server: Target| Datagram { server, payload: b"question".to_vec() };
-        exit.send(&question(Target::Address(at)));
-        exit.send(&question(Target::Name("localhost".to_owned(), at.port())));
+        exit.send(question(Target::Address(at)));
+        exit.send(question(Target::Name("localhost".to_owned(), at.port())));
         // This server is on a loopback address that is not permitted.
-        exit.send(&question(Target::Address(SocketAddr::new([127, 0, 0, 2].into(), at.port()))));
+        exit.send(question(Target::Address(SocketAddr::new([127, 0, 0, 2].into(), at.port()))));
         let (mut buffer, mut from) = ([0; 16], None);
         for _ in 0..2 {
             let receive = async {
@@ -269,7 +269,7 @@ mod tests {
     async fn sockets_close_when_servers_expire() {
         let (targets, resolver) = (targets(), Resolver::new(Duration::from_secs(5)));
         let mut exit = exit(&targets, &resolver);
-        exit.send(&Datagram { server: Target::Address(([127, 0, 0, 1], 9).into()), payload: Vec::new() });
+        exit.send(Datagram { server: Target::Address(([127, 0, 0, 1], 9).into()), payload: Vec::new() });
         assert!(exit.sockets[0].is_some() && exit.sockets[1].is_none());
         tokio::time::pause();
         tokio::time::advance(STATE_TIMEOUT).await;

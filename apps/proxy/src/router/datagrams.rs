@@ -172,8 +172,14 @@ impl Flows {
     /// datagrams, this one is dropped.
     fn forward(&mut self, host: SocketAddr, datagram: Datagram) {
         let now = Instant::now();
-        let sent = self.open.use_at(&host, now).map(|flow| flow.try_send(datagram.clone()));
-        if !matches!(sent, None | Some(Err(TrySendError::Closed(_)))) || self.shared.is_refused() {
+        let datagram = match self.open.use_at(&host, now) {
+            Some(flow) => match flow.try_send(datagram) {
+                Err(TrySendError::Closed(datagram)) => datagram,
+                Ok(()) | Err(TrySendError::Full(_)) => return,
+            },
+            None => datagram,
+        };
+        if self.shared.is_refused() {
             return;
         }
         self.make_room(host.ip());
@@ -268,7 +274,7 @@ impl Side for HostSide {
         Ok(datagram)
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         let Target::Address(server) = datagram.server else { return };
         if self.servers.use_at(&server.ip(), Instant::now()).is_none() {
             return;

@@ -107,7 +107,7 @@ impl Side for ClientSide<'_> {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         let ClientAddress::Known(client) = self.client else { return };
         let mut bytes = Vec::with_capacity(datagram.payload.len() + 32);
         wire::emit_datagram(&datagram.server, &datagram.payload, &mut bytes);

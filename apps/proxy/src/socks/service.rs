@@ -64,7 +64,7 @@ impl Side for Far<'_> {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         match self {
             Self::Exit(exit) => exit.send(datagram),
             Self::Upstream(proxy) => proxy.send(datagram),

@@ -71,7 +71,7 @@ impl PathsSide {
             self.sockets.send(path, &bytes);
         }
         while let Some(datagram) = self.session.take_unsent() {
-            self.stream.send(&datagram);
+            self.stream.send(datagram);
         }
         if self.session.has_live_path() {
             self.silent_at = None;
@@ -167,9 +167,9 @@ impl Side for PathsSide {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         if self.session.has_live_path() {
-            self.session.send(datagram.clone());
+            self.session.send(datagram);
             self.transmit(Instant::now());
         } else {
             self.stream.send(datagram);
