@@ -3,16 +3,16 @@
 //! addresses to which it has sent one recently (address-dependent filtering, RFC 4787 §5).
 
 use super::STATE_TIMEOUT;
-use super::receive::receive_from;
 use super::recent::Recent;
 use super::side::{Datagram, Side};
+use super::socket::{bind, receive_from};
 use crate::connect::Attempts;
 use crate::log::RateLimited;
 use crate::resolver::{Addresses, Client, Resolver};
 use crate::socks::wire::Target;
 use crate::targets::Targets;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 use std::io;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, sleep_until};
@@ -23,8 +23,6 @@ const MAX_SERVERS: usize = 1024;
 const MAX_NAMES: usize = 64;
 /// Maximum number of payload bytes that wait for the address of one name.
 const MAX_WAITING_BYTES: usize = 16 << 10;
-/// Requested size of the receive buffer, bytes. The kernel's limit is `net.core.rmem_max`.
-const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
 /// Rate limit for log lines about denied servers.
 static DENIED: RateLimited = RateLimited::new();
@@ -90,10 +88,11 @@ impl<'a> Exit<'a> {
     }
 
     fn socket(&mut self, is_v6: bool) -> io::Result<&UdpSocket> {
+        let any: IpAddr = if is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let place = &mut self.sockets[usize::from(is_v6)];
         let socket = match place.take() {
             Some(socket) => socket,
-            None => open(is_v6)?,
+            None => bind((any, 0).into())?,
         };
         Ok(place.insert(socket))
     }
@@ -160,22 +159,6 @@ impl<'a> Exit<'a> {
             self.sockets = [None, None];
         }
     }
-}
-
-/// Opens a socket with a port that the kernel chooses.
-fn open(is_v6: bool) -> io::Result<UdpSocket> {
-    let (domain, ip): (_, IpAddr) = if is_v6 {
-        (Domain::IPV6, Ipv6Addr::UNSPECIFIED.into())
-    } else {
-        (Domain::IPV4, Ipv4Addr::UNSPECIFIED.into())
-    };
-    let socket = Socket::new(domain, Type::DGRAM.nonblocking(), None)?;
-    if is_v6 {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-    socket.bind(&SocketAddr::new(ip, 0).into())?;
-    UdpSocket::from_std(socket.into())
 }
 
 /// Waits until a socket has a datagram; never ends without a socket.

@@ -1,13 +1,13 @@
 //! The SOCKS proxy: reads the requests of clients and connects to servers.
 
-use super::association::ClientSide;
+use super::association::{ClientSide, bind_beside};
 use super::session::{Refusal, Request, accept, answer};
 use super::via::FarProxy;
 use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::connection_table::ConnectionEntry;
-use crate::datagrams::{Datagram, Exit, Framed, PathsSide, Side, bind, relay_datagrams};
+use crate::datagrams::{Datagram, Exit, Framed, PathsSide, Side, relay_datagrams};
 use crate::error::Error;
 use crate::limits::max_associations;
 use crate::log::RateLimited;
@@ -187,7 +187,7 @@ impl Proxy {
                 }
             }
             _ => {
-                let opened = ClientSide::open(&client, peer, &request.target).await;
+                let opened = ClientSide::open(&client, peer, &request.target);
                 match opened.and_then(|near| Ok((near.address()?, near))) {
                     Ok((bound, mut near)) => {
                         if answer(&client, Reply::Succeeded, Some(bound)).await.is_ok() {
@@ -204,7 +204,7 @@ impl Proxy {
     async fn open_paths(&self, client: TcpStream, account: &Client, request: Request) -> Option<PathsSide> {
         let mut own = [0; 16];
         let opened = getrandom::fill(&mut own).map_err(io::Error::other);
-        let opened = opened.and_then(|()| bind(client.local_addr()?.ip()));
+        let opened = opened.and_then(|()| bind_beside(&client));
         let opened = opened.and_then(|socket| Ok((socket.local_addr()?.port(), socket)));
         let (port, socket) = match opened {
             Ok(opened) => opened,

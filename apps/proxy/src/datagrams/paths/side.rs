@@ -5,8 +5,8 @@ use super::frame::{Keys, MAX_PATHS};
 use super::session::Session;
 use crate::connect::Attempts;
 use crate::datagrams::framed::Framed;
-use crate::datagrams::receive::receive_from;
 use crate::datagrams::side::{Datagram, Side};
+use crate::datagrams::socket::{bind, receive_from};
 use crate::log::RateLimited;
 use core::net::{IpAddr, SocketAddr};
 use socket2::SockRef;
@@ -17,8 +17,6 @@ use tokio::time::{Instant, sleep_until};
 
 /// Maximum number of datagrams that are read from a socket before others get their turn.
 const MAX_IN_A_ROW: usize = 64;
-/// Requested size of the receive buffers, bytes. The kernel's limit is `net.core.rmem_max`.
-const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 /// Time after which a missing answer on all paths is logged.
 const SILENCE: Duration = Duration::from_secs(3);
 
@@ -47,7 +45,7 @@ impl PathsSide {
     /// stream that has opened the association.
     pub fn of_far_proxy(stream: Framed, keys: Keys, far: SocketAddr, from: &[IpAddr]) -> Self {
         let open = |from: &IpAddr| {
-            let socket = bind(*from)?;
+            let socket = bind((*from, 0).into())?;
             SockRef::from(&socket).connect(&far.into())?;
             Ok::<_, io::Error>(socket)
         };
@@ -82,17 +80,6 @@ impl PathsSide {
             ));
         }
     }
-}
-
-/// Opens a socket on a local address, with a port that the kernel chooses.
-///
-/// # Errors
-/// If the address is not local, or no descriptor is left.
-pub fn bind(ip: IpAddr) -> io::Result<UdpSocket> {
-    let socket = std::net::UdpSocket::bind((ip, 0))?;
-    socket.set_nonblocking(true)?;
-    SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-    UdpSocket::from_std(socket)
 }
 
 impl Sockets {
