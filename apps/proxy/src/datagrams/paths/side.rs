@@ -3,12 +3,13 @@
 
 use super::frame::{Keys, MAX_PATHS};
 use super::session::Session;
-use crate::connect::Attempts;
 use crate::datagrams::framed::Framed;
 use crate::datagrams::side::{Datagram, Side};
 use crate::datagrams::socket::{bind, receive_from};
 use crate::log::RateLimited;
+use core::future::poll_fn;
 use core::net::{IpAddr, SocketAddr};
+use core::task::Poll;
 use socket2::SockRef;
 use std::io;
 use std::time::Duration;
@@ -89,18 +90,12 @@ impl Sockets {
             Self::Client(sockets) => sockets.as_slice(),
             Self::Far(socket, _) => core::slice::from_ref(socket),
         };
-        if all.is_empty() {
-            return std::future::pending().await;
-        }
-        let mut waiting = Attempts::new();
-        for (number, socket) in all.iter().enumerate() {
-            // An error of the socket is returned by the next read.
-            waiting.add(async move {
-                drop(socket.readable().await);
-                number
-            });
-        }
-        waiting.next_ended().await
+        // An error of the socket is returned by the next read.
+        poll_fn(|context| {
+            let ready = all.iter().position(|socket| socket.poll_recv_ready(context).is_ready());
+            ready.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Reads a datagram; returns its bytes and its source.
