@@ -7,9 +7,10 @@ use std::ffi::c_int;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Size of the buffer for control messages, in words of 8 bytes. It has room for one address (`CMSG_SPACE` of a
-/// `struct sockaddr_in6` is 48 bytes) and more.
-const CONTROL_WORDS: usize = 16;
+/// Buffer for an address (`struct sockaddr_storage`) or control messages, with their alignment. It has room for a message
+/// with one address (`CMSG_SPACE` of a `struct sockaddr_in6` is 48 bytes) and more.
+#[repr(align(8))]
+struct Buffer([u8; 128]);
 
 /// Lengths, in bytes, of `struct sockaddr_in` and `struct sockaddr_in6`.
 const IN: usize = size_of::<libc::sockaddr_in>();
@@ -21,22 +22,21 @@ const IN6: usize = size_of::<libc::sockaddr_in6>();
 /// # Errors
 /// `WouldBlock` without a datagram; `InvalidData` if the kernel reports no destination.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr, SocketAddr)> {
-    let (mut source, mut control) = ([0_u64; 16], [0_u64; CONTROL_WORDS]);
+    let (mut source, mut control) = (Buffer([0; 128]), Buffer([0; 128]));
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     // SAFETY: all fields of `msghdr` are integers or pointers, for which zero is a valid value.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    (message.msg_name, message.msg_namelen) = (source.as_mut_ptr().cast(), size_of_val(&source) as u32);
+    (message.msg_name, message.msg_namelen) = (source.0.as_mut_ptr().cast(), size_of_val(&source) as u32);
     (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
-    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
     // SAFETY: the descriptor is open while `socket` lives, and the pointers of `message` lead to buffers of the given
     // lengths that live until the call returns.
     let len = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
     let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
     let control_len = (message.msg_controllen as usize).min(size_of_val(&control));
-    let bytes = |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<_>>();
-    let source = parse_address(&bytes(&source));
-    let destination = find_destination(&bytes(&control)[..control_len]);
+    let source = parse_address(&source.0);
+    let destination = find_destination(&control.0[..control_len]);
     source
         .zip(destination)
         .map(|(source, destination)| (len, source, destination))

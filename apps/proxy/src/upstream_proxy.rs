@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout};
 
 static PASSED_OVER: RateLimited = RateLimited::new();
 
@@ -347,6 +347,19 @@ impl UpstreamProxy {
     pub fn rejected(&self, reply: Reply, reason: impl core::fmt::Display) -> NotConnected {
         (reply, format!("the proxy {} reports: {reason}", self.via.proxy))
     }
+}
+
+/// Waits for a connection for at most `connect_timeout`.
+///
+/// # Errors
+/// The error of `connecting`, or that the time has passed.
+pub async fn within_connect_timeout<T>(
+    limits: &Limits,
+    connecting: impl Future<Output = Result<T, NotConnected>>,
+) -> Result<T, NotConnected> {
+    timeout(limits.connect_timeout.duration(), connecting)
+        .await
+        .unwrap_or_else(|_| Err((Reply::TimedOut, Reply::TimedOut.to_string())))
 }
 
 /// Converts the error of a connection to the reply to the client (RFC 1928 §6), and the text for the log.

@@ -3,16 +3,16 @@
 //! addresses to which it has sent one recently (address-dependent filtering, RFC 4787 §5).
 
 use super::STATE_TIMEOUT;
-use super::receive::receive_from;
 use super::recent::Recent;
 use super::side::{Datagram, Side};
+use super::socket::{bind, receive_from};
 use crate::connect::Attempts;
 use crate::log::RateLimited;
 use crate::resolver::{Addresses, Client, Resolver};
 use crate::socks::wire::Target;
 use crate::targets::Targets;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::SockRef;
 use std::io;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, sleep_until};
@@ -23,8 +23,6 @@ const MAX_SERVERS: usize = 1024;
 const MAX_NAMES: usize = 64;
 /// Maximum number of payload bytes that wait for the address of one name.
 const MAX_WAITING_BYTES: usize = 16 << 10;
-/// Requested size of the receive buffer, bytes. The kernel's limit is `net.core.rmem_max`.
-const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 
 /// Rate limit for log lines about denied servers.
 static DENIED: RateLimited = RateLimited::new();
@@ -90,26 +88,27 @@ impl<'a> Exit<'a> {
     }
 
     fn socket(&mut self, is_v6: bool) -> io::Result<&UdpSocket> {
+        let any: IpAddr = if is_v6 { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let place = &mut self.sockets[usize::from(is_v6)];
         let socket = match place.take() {
             Some(socket) => socket,
-            None => open(is_v6)?,
+            None => bind((any, 0).into())?,
         };
         Ok(place.insert(socket))
     }
 
-    fn send_by_name(&mut self, name: &str, port: u16, payload: &[u8]) {
+    fn send_by_name(&mut self, name: String, port: u16, payload: Vec<u8>) {
         let now = Instant::now();
-        match self.names.use_at(&name.to_owned(), now) {
+        match self.names.use_at(&name, now) {
             Some(Name::Known(ip, since)) if now.saturating_duration_since(*since) < STATE_TIMEOUT => {
                 let server = SocketAddr::new(*ip, port);
-                return self.send_to(server, payload);
+                return self.send_to(server, &payload);
             }
             Some(Name::Pending(waiting)) => {
                 let bytes: usize = waiting.iter().map(|(_, payload)| payload.len()).sum();
                 // Each datagram counts as one byte more, so that empty ones are limited as well.
                 if bytes + waiting.len() + payload.len() < MAX_WAITING_BYTES {
-                    waiting.push((port, payload.to_vec()));
+                    waiting.push((port, payload));
                 }
                 return;
             }
@@ -118,8 +117,8 @@ impl<'a> Exit<'a> {
         if self.lookups.len() >= MAX_NAMES || payload.len() >= MAX_WAITING_BYTES {
             return;
         }
-        self.names.insert(name.to_owned(), Name::Pending(vec![(port, payload.to_vec())]), now);
-        let (resolver, client, name) = (self.resolver, self.client.clone(), name.to_owned());
+        self.names.insert(name.clone(), Name::Pending(vec![(port, payload)]), now);
+        let (resolver, client) = (self.resolver, self.client.clone());
         self.lookups.add(async move {
             let found = resolver.addresses(Some(client), &name, port).await;
             (name, found)
@@ -162,22 +161,6 @@ impl<'a> Exit<'a> {
     }
 }
 
-/// Opens a socket with a port that the kernel chooses.
-fn open(is_v6: bool) -> io::Result<UdpSocket> {
-    let (domain, ip): (_, IpAddr) = if is_v6 {
-        (Domain::IPV6, Ipv6Addr::UNSPECIFIED.into())
-    } else {
-        (Domain::IPV4, Ipv4Addr::UNSPECIFIED.into())
-    };
-    let socket = Socket::new(domain, Type::DGRAM.nonblocking(), None)?;
-    if is_v6 {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-    socket.bind(&SocketAddr::new(ip, 0).into())?;
-    UdpSocket::from_std(socket.into())
-}
-
 /// Waits until a socket has a datagram; never ends without a socket.
 async fn readable(socket: Option<&UdpSocket>) -> io::Result<()> {
     match socket {
@@ -208,10 +191,10 @@ impl Side for Exit<'_> {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
-        match &datagram.server {
-            Target::Address(server) => self.send_to(*server, &datagram.payload),
-            Target::Name(name, port) => self.send_by_name(name, *port, &datagram.payload),
+    fn send(&mut self, datagram: Datagram) {
+        match datagram.server {
+            Target::Address(server) => self.send_to(server, &datagram.payload),
+            Target::Name(name, port) => self.send_by_name(name, port, datagram.payload),
         }
     }
 }
@@ -240,10 +223,10 @@ mod tests {
         let server = UdpSocket::bind("127.0.0.1:0").await.expect("loopback has a free port");
         let at = server.local_addr().expect("the socket is bound");
         let question = |server: Target| Datagram { server, payload: b"question".to_vec() };
-        exit.send(&question(Target::Address(at)));
-        exit.send(&question(Target::Name("localhost".to_owned(), at.port())));
+        exit.send(question(Target::Address(at)));
+        exit.send(question(Target::Name("localhost".to_owned(), at.port())));
         // This server is on a loopback address that is not permitted.
-        exit.send(&question(Target::Address(SocketAddr::new([127, 0, 0, 2].into(), at.port()))));
+        exit.send(question(Target::Address(SocketAddr::new([127, 0, 0, 2].into(), at.port()))));
         let (mut buffer, mut from) = ([0; 16], None);
         for _ in 0..2 {
             let receive = async {
@@ -269,7 +252,7 @@ mod tests {
     async fn sockets_close_when_servers_expire() {
         let (targets, resolver) = (targets(), Resolver::new(Duration::from_secs(5)));
         let mut exit = exit(&targets, &resolver);
-        exit.send(&Datagram { server: Target::Address(([127, 0, 0, 1], 9).into()), payload: Vec::new() });
+        exit.send(Datagram { server: Target::Address(([127, 0, 0, 1], 9).into()), payload: Vec::new() });
         assert!(exit.sockets[0].is_some() && exit.sockets[1].is_none());
         tokio::time::pause();
         tokio::time::advance(STATE_TIMEOUT).await;

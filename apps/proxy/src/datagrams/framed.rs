@@ -114,7 +114,7 @@ impl Side for Framed {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         if self.unsent.len() - self.written + datagram.payload.len() <= MAX_UNSENT_BYTES {
             wire::emit_frame(&datagram.server, &datagram.payload, &mut self.unsent);
         }
@@ -147,7 +147,7 @@ mod tests {
         let (near, far) = pair().await;
         let (mut near, mut far) = (Framed::new(near.into(), Vec::new()), Framed::new(far.into(), Vec::new()));
         for (number, len) in [0, 1, 1200, 65_507, 3].into_iter().enumerate() {
-            near.send(&datagram(number, len));
+            near.send(datagram(number, len));
             let received = tokio::select! {
                 received = far.receive() => received.expect("a frame"),
                 failed = near.receive() => panic!("{failed:?}"),
@@ -161,7 +161,7 @@ mod tests {
         let (near, far) = pair().await;
         let (mut near, mut far) = (Framed::new(near.into(), Vec::new()), Framed::new(far.into(), Vec::new()));
         for number in 0..20_000 {
-            near.send(&datagram(number, 1200));
+            near.send(datagram(number, 1200));
             assert!(near.unsent.len() - near.written <= MAX_UNSENT_BYTES + 1200);
         }
         let mut last = None;

@@ -3,18 +3,18 @@
 mod exit;
 mod framed;
 mod paths;
-mod receive;
 mod recent;
 mod relay;
 mod side;
+mod socket;
 
 pub use exit::Exit;
 pub use framed::Framed;
-pub use paths::{Keys, Nonce, PathsSide, bind};
-pub use receive::receive_from;
+pub use paths::{Keys, Nonce, PathsSide};
 pub use recent::Recent;
 pub use relay::relay_datagrams;
 pub use side::{Datagram, Side};
+pub use socket::{bind, receive_from};
 
 use std::time::Duration;
 

@@ -22,12 +22,12 @@ pub async fn relay_datagrams(
                 up = near.receive() => {
                     let up = up?;
                     carried.up.fetch_add(up.payload.len() as u64, Ordering::Relaxed);
-                    far.send(&up);
+                    far.send(up);
                 }
                 down = far.receive() => {
                     let down = down?;
                     carried.down.fetch_add(down.payload.len() as u64, Ordering::Relaxed);
-                    near.send(&down);
+                    near.send(down);
                 }
             }
         }

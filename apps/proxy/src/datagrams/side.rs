@@ -21,5 +21,5 @@ pub trait Side: Send {
     fn receive(&mut self) -> impl Future<Output = io::Result<Datagram>> + Send;
 
     /// Sends a datagram to this side, or drops it if there is no room for it, as a network does.
-    fn send(&mut self, datagram: &Datagram);
+    fn send(&mut self, datagram: Datagram);
 }

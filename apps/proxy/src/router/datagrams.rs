@@ -11,6 +11,7 @@ use crate::original_destination;
 use crate::sockopt::{receive_original_destinations, set_transparent_v6};
 use crate::socks::wire::{Reply, Target, emit_frame};
 use crate::upstream::Upstream;
+use crate::upstream_proxy::within_connect_timeout;
 use crate::watch;
 use core::net::{IpAddr, SocketAddr};
 use socket2::{Domain, Socket, Type};
@@ -22,7 +23,7 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 /// Maximum number of datagrams that wait for a flow.
 const MAX_WAITING: usize = 64;
@@ -171,8 +172,14 @@ impl Flows {
     /// datagrams, this one is dropped.
     fn forward(&mut self, host: SocketAddr, datagram: Datagram) {
         let now = Instant::now();
-        let sent = self.open.use_at(&host, now).map(|flow| flow.try_send(datagram.clone()));
-        if !matches!(sent, None | Some(Err(TrySendError::Closed(_)))) || self.shared.is_refused() {
+        let datagram = match self.open.use_at(&host, now) {
+            Some(flow) => match flow.try_send(datagram) {
+                Err(TrySendError::Closed(datagram)) => datagram,
+                Ok(()) | Err(TrySendError::Full(_)) => return,
+            },
+            None => datagram,
+        };
+        if self.shared.is_refused() {
             return;
         }
         self.make_room(host.ip());
@@ -211,8 +218,7 @@ async fn run_flow(shared: Arc<Shared>, host: SocketAddr, uploads: mpsc::Receiver
     let servers = Recent::new(MAX_SERVERS, STATE_TIMEOUT);
     let mut near = HostSide { host, uploads, servers, shared: Arc::clone(&shared) };
     let opening = shared.via.open_datagrams(|| Ok(near.take_frames()));
-    let opened = timeout(shared.limits.connect_timeout.duration(), opening).await;
-    match opened.unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned()))) {
+    match within_connect_timeout(&shared.limits, opening).await {
         Ok(mut far) => {
             let watched = watch::register("router", host, &"UDP");
             // Ignore the reason of the end: the next datagram opens the flow again.
@@ -268,7 +274,7 @@ impl Side for HostSide {
         Ok(datagram)
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         let Target::Address(server) = datagram.server else { return };
         if self.servers.use_at(&server.ip(), Instant::now()).is_none() {
             return;

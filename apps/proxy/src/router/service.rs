@@ -16,11 +16,11 @@ use crate::log::{self, RateLimited};
 use crate::relay::{First, relay};
 use crate::serve::Service;
 use crate::sockopt::is_multipath;
-use crate::socks::wire::{Reply, Target};
+use crate::socks::wire::Target;
 use crate::stream::{Transport, read_now};
 use crate::uplinks::{Changes, NFTABLES_GROUP, ROUTING_GROUPS};
 use crate::upstream::Upstream;
-use crate::upstream_proxy::{Connected, NotConnected};
+use crate::upstream_proxy::{Connected, NotConnected, within_connect_timeout};
 use crate::watch;
 use core::net::SocketAddr;
 use rustix::net::netlink::NETFILTER;
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 /// Rate limit for log lines about targets that could not be reached.
 static NOT_REACHED: RateLimited = RateLimited::new();
@@ -73,10 +73,7 @@ impl Proxy {
     /// Connects to the target of a host and sends the host's early data.
     async fn connect(&self, host: &TcpStream, target: SocketAddr) -> Result<Connected, NotConnected> {
         let target = Target::Address(target);
-        let connecting = self.via.connect(&target, || read_now(host));
-        timeout(self.limits.connect_timeout.duration(), connecting)
-            .await
-            .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
+        within_connect_timeout(&self.limits, self.via.connect(&target, || read_now(host))).await
     }
 
     /// Replaces the addresses of the names in `bypass` and `only`, if new ones are given, and restores rules and routes that other

@@ -2,12 +2,22 @@
 //! leads. It accepts datagrams of this client only, and lives as long as the TCP connection.
 
 use super::wire::{self, Target};
-use crate::datagrams::{Datagram, Side, receive_from};
+use crate::datagrams::{Datagram, Side, bind, receive_from};
 use crate::stream::read_some;
 use core::net::{IpAddr, SocketAddr};
 use socket2::SockRef;
 use std::io::{self, ErrorKind};
 use tokio::net::{TcpStream, UdpSocket};
+
+/// Opens a socket on the address to which a client's TCP connection leads, with a port that the kernel chooses.
+///
+/// # Errors
+/// If the kernel has no descriptor or port left.
+pub fn bind_beside(control: &TcpStream) -> io::Result<UdpSocket> {
+    let mut local = control.local_addr()?;
+    local.set_port(0);
+    bind(local)
+}
 
 /// The client's side of an association.
 pub struct ClientSide<'a> {
@@ -56,14 +66,8 @@ impl<'a> ClientSide<'a> {
     ///
     /// # Errors
     /// If the kernel has no descriptor or port left.
-    pub async fn open(
-        control: &'a TcpStream,
-        peer: SocketAddr,
-        requested: &Target,
-    ) -> io::Result<ClientSide<'a>> {
-        let mut local = control.local_addr()?;
-        local.set_port(0);
-        let socket = UdpSocket::bind(local).await?;
+    pub fn open(control: &'a TcpStream, peer: SocketAddr, requested: &Target) -> io::Result<Self> {
+        let socket = bind_beside(control)?;
         Ok(Self { control, socket, client: ClientAddress::new(peer, requested) })
     }
 
@@ -107,7 +111,7 @@ impl Side for ClientSide<'_> {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         let ClientAddress::Known(client) = self.client else { return };
         let mut bytes = Vec::with_capacity(datagram.payload.len() + 32);
         wire::emit_datagram(&datagram.server, &datagram.payload, &mut bytes);

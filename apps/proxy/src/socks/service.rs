@@ -1,13 +1,13 @@
 //! The SOCKS proxy: reads the requests of clients and connects to servers.
 
-use super::association::ClientSide;
+use super::association::{ClientSide, bind_beside};
 use super::session::{Refusal, Request, accept, answer};
 use super::via::FarProxy;
 use super::wire::{Command, Reply, Target};
 use crate::config::{Limits, Socks};
 use crate::connect::connect;
 use crate::connection_table::ConnectionEntry;
-use crate::datagrams::{Datagram, Exit, Framed, PathsSide, Side, bind, relay_datagrams};
+use crate::datagrams::{Datagram, Exit, Framed, PathsSide, Side, relay_datagrams};
 use crate::error::Error;
 use crate::limits::max_associations;
 use crate::log::RateLimited;
@@ -18,7 +18,7 @@ use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, close_gracefully};
 use crate::targets::Targets;
 use crate::upstream::Upstream;
-use crate::upstream_proxy::{Connected, NotConnected, connect_error};
+use crate::upstream_proxy::{Connected, NotConnected, connect_error, within_connect_timeout};
 use crate::watch;
 use core::fmt::Display;
 use core::net::{Ipv6Addr, SocketAddr};
@@ -26,7 +26,7 @@ use std::io;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 /// Rate limit for log lines about refused clients.
 static REFUSED: RateLimited = RateLimited::new();
@@ -64,7 +64,7 @@ impl Side for Far<'_> {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         match self {
             Self::Exit(exit) => exit.send(datagram),
             Self::Upstream(proxy) => proxy.send(datagram),
@@ -126,16 +126,7 @@ impl Proxy {
             let server = server.map_err(|error| connect_error(&error))?;
             Ok(Connected { bound: server.local_addr().ok(), server, first: Vec::new() })
         };
-        self.within_connect_timeout(connecting).await
-    }
-
-    async fn within_connect_timeout<T>(
-        &self,
-        connecting: impl Future<Output = Result<T, NotConnected>>,
-    ) -> Result<T, NotConnected> {
-        timeout(self.limits.connect_timeout.duration(), connecting)
-            .await
-            .unwrap_or_else(|_| Err((Reply::TimedOut, "no answer before connect_timeout".to_owned())))
+        within_connect_timeout(&self.limits, connecting).await
     }
 
     /// Serves a connection to a server until it ends.
@@ -166,7 +157,7 @@ impl Proxy {
             return Ok(Far::Exit(Box::new(Exit::new(&self.targets, &self.resolver, account.clone()))));
         };
         let opening = via.open_datagrams(|| Ok(Vec::new()));
-        Ok(Far::Upstream(self.within_connect_timeout(opening).await?))
+        Ok(Far::Upstream(within_connect_timeout(&self.limits, opening).await?))
     }
 
     /// Serves a UDP association until its TCP connection ends, or its stream of datagrams.
@@ -196,7 +187,7 @@ impl Proxy {
                 }
             }
             _ => {
-                let opened = ClientSide::open(&client, peer, &request.target).await;
+                let opened = ClientSide::open(&client, peer, &request.target);
                 match opened.and_then(|near| Ok((near.address()?, near))) {
                     Ok((bound, mut near)) => {
                         if answer(&client, Reply::Succeeded, Some(bound)).await.is_ok() {
@@ -213,7 +204,7 @@ impl Proxy {
     async fn open_paths(&self, client: TcpStream, account: &Client, request: Request) -> Option<PathsSide> {
         let mut own = [0; 16];
         let opened = getrandom::fill(&mut own).map_err(io::Error::other);
-        let opened = opened.and_then(|()| bind(client.local_addr()?.ip()));
+        let opened = opened.and_then(|()| bind_beside(&client));
         let opened = opened.and_then(|socket| Ok((socket.local_addr()?.port(), socket)));
         let (port, socket) = match opened {
             Ok(opened) => opened,

@@ -32,7 +32,7 @@ impl Side for FarProxy {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         match self {
             Self::Stream(framed) => framed.send(datagram),
             Self::Paths(paths) => paths.send(datagram),

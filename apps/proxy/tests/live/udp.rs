@@ -21,12 +21,9 @@ struct Association {
 
 impl Association {
     fn open(proxy: &Program) -> Self {
-        Self::open_over(connect(proxy.address()), UdpSocket::bind("127.0.0.1:0").expect("a free port"))
-    }
-
-    fn open_over(control: TcpStream, socket: UdpSocket) -> Self {
-        assert_eq!(exchange(&control, &[5, 1, 0]), [5, 0]);
-        let [version, reply, _, kind, a, b, c, d, high, low] = exchange(&control, &UNKNOWN_PORT);
+        let control = connect(proxy.address());
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+        let [version, reply, _, kind, a, b, c, d, high, low] = request(&control);
         assert_eq!((version, reply, kind), (5, 0, 1));
         let relay = SocketAddr::from(([a, b, c, d], u16::from_be_bytes([high, low])));
         socket.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
@@ -52,6 +49,18 @@ impl Association {
             }
         }
     }
+}
+
+/// Requests an association; returns the answer.
+fn request(control: &TcpStream) -> [u8; 10] {
+    assert_eq!(exchange(control, &[5, 1, 0]), [5, 0]);
+    exchange(control, &UNKNOWN_PORT)
+}
+
+/// Requests an association that is not used; returns the version and the reply.
+fn reply(proxy: &Program) -> [u8; 2] {
+    let [version, reply, ..] = request(&connect(proxy.address()));
+    [version, reply]
 }
 
 /// Encodes the header of a datagram.
@@ -83,7 +92,11 @@ pub fn send_back(socket: &UdpSocket) {
 
 /// Starts a proxy that uses `far` as its upstream proxy.
 fn near(far: &Program, more: &str) -> Program {
-    let via = format!("[socks.via]\nproxy = \"{}\"\n{more}", far.address());
+    near_at(far.address(), more)
+}
+
+fn near_at(far: SocketAddr, more: &str) -> Program {
+    let via = format!("[socks.via]\nproxy = \"{far}\"\n{more}");
     Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1)
 }
 
@@ -114,10 +127,7 @@ fn datagrams_need_the_login() {
     let far = Program::start("socks", &format!("{OPEN}{user}"), 1);
     check_echo(&near(&far, "user = { name = \"alice\", password = \"secret\" }\n"));
     let wrong = near(&far, "user = { name = \"alice\", password = \"guess\" }\n");
-    let control = connect(wrong.address());
-    assert_eq!(exchange(&control, &[5, 1, 0]), [5, 0]);
-    let reply: [u8; 10] = exchange(&control, &UNKNOWN_PORT);
-    assert_eq!(reply[..2], [5, 1]);
+    assert_eq!(reply(&wrong), [5, 1]);
     wrong.line("refuses the user alice: wrong name or password");
 }
 
@@ -177,10 +187,7 @@ fn udp_can_be_refused() {
     let far = Program::start("socks", &format!("{OPEN}udp = false\n"), 1);
     let near = near(&far, "");
     for proxy in [&far, &near] {
-        let control = connect(proxy.address());
-        assert_eq!(exchange(&control, &[5, 1, 0]), [5, 0]);
-        let reply: [u8; 10] = exchange(&control, &UNKNOWN_PORT);
-        assert_eq!(reply[..2], [5, 7]);
+        assert_eq!(reply(proxy), [5, 7]);
     }
     near.line("does not relay UDP: its version is older, or its file has udp = false; TCP is not affected");
 }
@@ -206,12 +213,8 @@ fn older_upstream_proxy_is_reported() {
             drop(stream.write_all(&[5, 0, 5, 7, 0, 1, 0, 0, 0, 0, 0, 0]));
         }
     });
-    let via = format!("[socks.via]\nproxy = \"{address}\"\n");
-    let near = Program::start("socks", &format!("[socks]\nlisten = [\"127.0.0.1:0\"]\n{via}"), 1);
-    let control = connect(near.address());
-    assert_eq!(exchange(&control, &[5, 1, 0]), [5, 0]);
-    let reply: [u8; 10] = exchange(&control, &UNKNOWN_PORT);
-    assert_eq!(reply[..2], [5, 7]);
+    let near = near_at(address, "");
+    assert_eq!(reply(&near), [5, 7]);
     near.line("its version is older");
 }
 
@@ -220,17 +223,11 @@ fn older_upstream_proxy_is_reported() {
 fn number_of_associations_is_limited() {
     let proxy = Program::start("socks", &format!("{OPEN}[limits]\nmax_connections = 16\n"), 1);
     let held = [Association::open(&proxy), Association::open(&proxy)];
-    let refused = || {
-        let control = connect(proxy.address());
-        assert_eq!(exchange(&control, &[5, 1, 0]), [5, 0]);
-        let reply: [u8; 10] = exchange(&control, &UNKNOWN_PORT);
-        reply[1]
-    };
-    assert_eq!(refused(), 1);
+    assert_eq!(reply(&proxy), [5, 1]);
     proxy.line("too many UDP associations");
     drop(held);
     let begin = Instant::now();
-    while refused() != 0 {
+    while reply(&proxy) != [5, 0] {
         assert!(begin.elapsed() < EVENT_TIMEOUT, "the associations have not ended");
     }
 }

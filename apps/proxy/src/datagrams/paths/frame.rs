@@ -132,8 +132,9 @@ pub fn parse(bytes: &[u8], keys: &Keys) -> Option<Frame> {
     let word = |at: usize| Some(u32::from_be_bytes(body.get(at..at + 4)?.try_into().ok()?));
     let body = match kind {
         DATAGRAM => {
-            let (server, len) = wire::target_of(&body[4.min(body.len())..]).ok()??;
-            Body::Datagram(word(0)?, server, body[4 + len..].to_vec())
+            let on_path = word(0)?;
+            let (server, len) = wire::target_of(&body[4..]).ok()??;
+            Body::Datagram(on_path, server, body[4 + len..].to_vec())
         }
         REPORT if body.len() == REPORT_BYTES => Body::Report(Report {
             highest: word(0)?,

@@ -8,4 +8,4 @@ mod session;
 mod side;
 
 pub use frame::{Keys, Nonce};
-pub use side::{PathsSide, bind};
+pub use side::PathsSide;

@@ -79,6 +79,13 @@ impl Network {
         Self { ends: [near, other], links, now, received: Vec::new() }
     }
 
+    /// Makes a path fail, or work again, in both directions.
+    fn set_down(&mut self, path: usize, is_down: bool) {
+        for direction in &mut self.links {
+            direction[path].is_down = is_down;
+        }
+    }
+
     /// Lets a millisecond pass; datagrams that arrive at the first end are stored.
     fn step(&mut self, begin: Instant) {
         self.now += MS;
@@ -161,26 +168,19 @@ fn lost_datagrams_are_neither_repeated_nor_awaited() {
 fn failed_path_is_left_and_used_again() {
     let mut network = Network::new(0);
     network.download(15.0, 2);
-    for direction in 0..2 {
-        network.links[direction][0].is_down = true;
-    }
+    network.set_down(0, true);
     network.received.clear();
     network.download(8.0, 5);
     let rate = network.rate(2, 5);
     assert!(rate > 7.5, "{rate}");
     assert!(!network.ends[1].paths[0].is_alive && network.ends[1].has_live_path());
-    for direction in 0..2 {
-        network.links[direction][0].is_down = false;
-    }
+    network.set_down(0, false);
     network.received.clear();
     network.download(15.0, 5);
     let rate = network.rate(3, 5);
     assert!(rate > 14.0, "{rate}");
-    for direction in 0..2 {
-        for path in 0..2 {
-            network.links[direction][path].is_down = true;
-        }
-    }
+    network.set_down(0, true);
+    network.set_down(1, true);
     network.download(1.0, 2);
     assert!(!network.ends[1].has_live_path());
     // Waiting datagrams are handed back, so that they can be sent in the stream.

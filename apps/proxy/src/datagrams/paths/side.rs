@@ -3,12 +3,13 @@
 
 use super::frame::{Keys, MAX_PATHS};
 use super::session::Session;
-use crate::connect::Attempts;
 use crate::datagrams::framed::Framed;
-use crate::datagrams::receive::receive_from;
 use crate::datagrams::side::{Datagram, Side};
+use crate::datagrams::socket::{bind, receive_from};
 use crate::log::RateLimited;
+use core::future::poll_fn;
 use core::net::{IpAddr, SocketAddr};
+use core::task::Poll;
 use socket2::SockRef;
 use std::io;
 use std::time::Duration;
@@ -17,8 +18,6 @@ use tokio::time::{Instant, sleep_until};
 
 /// Maximum number of datagrams that are read from a socket before others get their turn.
 const MAX_IN_A_ROW: usize = 64;
-/// Requested size of the receive buffers, bytes. The kernel's limit is `net.core.rmem_max`.
-const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
 /// Time after which a missing answer on all paths is logged.
 const SILENCE: Duration = Duration::from_secs(3);
 
@@ -47,7 +46,7 @@ impl PathsSide {
     /// stream that has opened the association.
     pub fn of_far_proxy(stream: Framed, keys: Keys, far: SocketAddr, from: &[IpAddr]) -> Self {
         let open = |from: &IpAddr| {
-            let socket = bind(*from)?;
+            let socket = bind((*from, 0).into())?;
             SockRef::from(&socket).connect(&far.into())?;
             Ok::<_, io::Error>(socket)
         };
@@ -71,7 +70,7 @@ impl PathsSide {
             self.sockets.send(path, &bytes);
         }
         while let Some(datagram) = self.session.take_unsent() {
-            self.stream.send(&datagram);
+            self.stream.send(datagram);
         }
         if self.session.has_live_path() {
             self.silent_at = None;
@@ -84,17 +83,6 @@ impl PathsSide {
     }
 }
 
-/// Opens a socket on a local address, with a port that the kernel chooses.
-///
-/// # Errors
-/// If the address is not local, or no descriptor is left.
-pub fn bind(ip: IpAddr) -> io::Result<UdpSocket> {
-    let socket = std::net::UdpSocket::bind((ip, 0))?;
-    socket.set_nonblocking(true)?;
-    SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
-    UdpSocket::from_std(socket)
-}
-
 impl Sockets {
     /// Waits until a socket has a datagram; returns the number of the socket. Never ends without a socket.
     async fn readable(&self) -> usize {
@@ -102,18 +90,12 @@ impl Sockets {
             Self::Client(sockets) => sockets.as_slice(),
             Self::Far(socket, _) => core::slice::from_ref(socket),
         };
-        if all.is_empty() {
-            return std::future::pending().await;
-        }
-        let mut waiting = Attempts::new();
-        for (number, socket) in all.iter().enumerate() {
-            // An error of the socket is returned by the next read.
-            waiting.add(async move {
-                drop(socket.readable().await);
-                number
-            });
-        }
-        waiting.next_ended().await
+        // An error of the socket is returned by the next read.
+        poll_fn(|context| {
+            let ready = all.iter().position(|socket| socket.poll_recv_ready(context).is_ready());
+            ready.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 
     /// Reads a datagram; returns its bytes and its source.
@@ -167,9 +149,9 @@ impl Side for PathsSide {
         }
     }
 
-    fn send(&mut self, datagram: &Datagram) {
+    fn send(&mut self, datagram: Datagram) {
         if self.session.has_live_path() {
-            self.session.send(datagram.clone());
+            self.session.send(datagram);
             self.transmit(Instant::now());
         } else {
             self.stream.send(datagram);
