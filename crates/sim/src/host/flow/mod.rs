@@ -243,9 +243,10 @@ impl Flow {
 
     /// Number of entries of its lists that a packet passes at one of its ends.
     pub fn entries_before(&self, side: usize, frame: PacketRef, world: &mut FlowEnvironment) -> u64 {
-        let End { host, live, .. } = &self.ends[side];
+        let End { host, live, .. } = self.ends[side];
         let packet = world.datapath.packet(frame);
-        world.hosts.endpoint(*host, *live).map_or(0, |endpoint| endpoint.entries_before(packet))
+        let connection = if self.is_reused { world.hosts.get_mut(host).connection_of(packet) } else { live };
+        world.hosts.endpoint(host, connection).map_or(0, |endpoint| endpoint.entries_before(packet))
     }
 
     /// Processes a wake-up of one end, as far ahead as possible. Returns the number of timer events.
