@@ -527,8 +527,12 @@ impl Flow {
         self.meters.watch_returns(now, event, endpoints);
     }
 
-    /// Begins or ends the span after an event in which repeated bytes are counted.
+    /// Begins or ends the span after an event in which repeated bytes are counted. A place of a flow with arrivals has
+    /// none: at its ends, the counters may be those of different connections.
     pub fn set_span(&mut self, begins: bool, hosts: &Hosts) {
+        if self.is_reused {
+            return;
+        }
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
         if begins {
             self.meters.begin_span(endpoints);
