@@ -226,12 +226,11 @@ impl Flow {
         self.schedule_wake_up(SENDER, datapath);
     }
 
-    /// Records the datagrams of both ends that were lost until now.
-    pub fn record_lost(&mut self, datapath: &mut Datapath) {
-        for side in [SENDER, RECEIVER] {
-            if self.applications.may_lose(side) {
-                self.applications.record_lost(side, datapath.take_lost(self.id(side)));
-            }
+    /// Records the datagrams of an end that were lost until now.
+    #[inline]
+    pub fn record_lost(&mut self, side: usize, datapath: &mut Datapath) {
+        if self.applications.may_lose(side) {
+            self.applications.record_lost(side, datapath.take_lost(self.id(side)));
         }
     }
 
@@ -256,9 +255,7 @@ impl Flow {
             self.ends[side].queued = Time::MAX;
         }
         let until = world.datapath.safe_until(id, now);
-        if self.applications.may_lose(side) {
-            self.applications.record_lost(side, world.datapath.take_lost(id));
-        }
+        self.record_lost(side, &mut world.datapath);
         let mut timer_events = 0;
         loop {
             let due = self.ends[side].scheduled;
@@ -280,13 +277,10 @@ impl Flow {
 
     /// Processes a wake-up of one end in real time, at `now` or before. Returns the number of timer events.
     pub fn due(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) -> u64 {
-        let id = self.id(side);
         if self.ends[side].queued <= now {
             self.ends[side].queued = Time::MAX;
         }
-        if self.applications.may_lose(side) {
-            self.applications.record_lost(side, world.datapath.take_lost(id));
-        }
+        self.record_lost(side, &mut world.datapath);
         let mut timer_events = 0;
         while self.ends[side].scheduled <= now {
             timer_events += 1;
