@@ -1,8 +1,8 @@
 //! Files of a scenario with message sizes, and with recorded messages.
 
-use super::error::{Fault, quoted};
+use super::error::Fault;
 use super::model::{Recording, SizeList};
-use super::trace::{MAX_TIME_S, Source, number_of};
+use super::trace::{Source, lines, number_of, time_of};
 use super::values::Checked;
 use anabranch_base::time::Duration;
 use std::sync::Arc;
@@ -12,32 +12,16 @@ const MAX_MESSAGE_BYTES: u64 = 1 << 30;
 
 /// Reads a file of sizes.
 pub(super) fn size_list(entry: &Checked, source: Source<'_>) -> Result<Arc<SizeList>, Fault> {
-    let sizes = read("list of sizes", entry, source, sizes)?;
-    Ok(Arc::new(SizeList { file: entry.value.text().to_owned(), sizes }))
+    let file = entry.value.text();
+    let sizes = source.parsed("list of sizes", file, entry.origin, sizes)?;
+    Ok(Arc::new(SizeList { file: file.to_owned(), sizes }))
 }
 
 /// Reads a file of messages.
 pub(super) fn recording(entry: &Checked, source: Source<'_>) -> Result<Arc<Recording>, Fault> {
-    let messages = read("recording", entry, source, messages)?;
-    Ok(Arc::new(Recording { file: entry.value.text().to_owned(), messages }))
-}
-
-fn read<T>(
-    what: &str,
-    entry: &Checked,
-    source: Source<'_>,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<T, Fault> {
-    let name = entry.value.text();
-    let text = source.text(what, name, entry.origin)?;
-    parse(&text).map_err(|problem| Fault::new(entry.origin, format!("the {what} {} {problem}", quoted(name))))
-}
-
-/// The lines with content, without white space, and their numbers.
-fn lines(text: &str) -> impl Iterator<Item = (usize, String)> {
-    let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
-    let content = lines.map(|(number, line)| (number, line.split_whitespace().collect::<String>()));
-    content.filter(|(_, line)| !line.is_empty())
+    let file = entry.value.text();
+    let messages = source.parsed("recording", file, entry.origin, messages)?;
+    Ok(Arc::new(Recording { file: file.to_owned(), messages }))
 }
 
 /// A size within the limits.
@@ -65,12 +49,7 @@ fn messages(text: &str) -> Result<Vec<(Duration, u64)>, String> {
         let Some((seconds, bytes)) = row else {
             return Err(format!("has no time and size on its line {number}; write rows of {COLUMNS}"));
         };
-        if !(0.0..=MAX_TIME_S).contains(&seconds) {
-            return Err(format!(
-                "has a time on its line {number} that is not from 0 to {MAX_TIME_S} s; correct it"
-            ));
-        }
-        let (at, bytes) = (Duration::from_secs_f64(seconds), size(bytes, number)?);
+        let (at, bytes) = (time_of(seconds, number)?, size(bytes, number)?);
         if messages.last().is_some_and(|&(last, _)| at < last) {
             return Err(format!("goes back in time on its line {number}; sort its rows"));
         }

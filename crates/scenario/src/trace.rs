@@ -20,7 +20,7 @@ pub(super) struct Source<'a> {
 
 impl Source<'_> {
     /// The text of a file, its path relative to the scenario file. `what` is its content in messages.
-    pub fn text(&self, what: &str, name: &str, origin: Origin) -> Result<String, Fault> {
+    fn text(&self, what: &str, name: &str, origin: Origin) -> Result<String, Fault> {
         let folder = Path::new(self.file).parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let path = folder.join(name);
         (self.files)(&path).map_err(|reason| {
@@ -28,12 +28,23 @@ impl Source<'_> {
             Fault::new(origin, format!("the {what} {shown} cannot be read ({path}: {reason}); give its path relative to the scenario file"))
         })
     }
+
+    /// The content of a file. `parse` returns the content, or a problem that follows the name of the file in a message.
+    pub fn parsed<T>(
+        &self,
+        what: &str,
+        name: &str,
+        origin: Origin,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<T, Fault> {
+        let text = self.text(what, name, origin)?;
+        parse(&text).map_err(|problem| Fault::new(origin, format!("the {what} {} {problem}", quoted(name))))
+    }
 }
 
 /// Reads a trace of delivery opportunities.
 pub(super) fn opportunities(trace: &str, origin: Origin, source: Source<'_>) -> Result<Arc<[u64]>, Fault> {
-    let text = source.text("trace", trace, origin)?;
-    parse(&text).map_err(|problem| Fault::new(origin, format!("the trace {} {problem}", quoted(trace))))
+    source.parsed("trace", trace, origin, parse)
 }
 
 /// The second column of a CSV file; the first one is `time_s`.
@@ -62,9 +73,7 @@ pub(super) const fn probabilities(name: &'static str) -> Column {
 /// Reads a CSV file with values over time.
 pub(super) fn series(entry: &Checked, column: &Column, source: Source<'_>) -> Result<Series, Fault> {
     let name = entry.value.text();
-    let text = source.text("trace", name, entry.origin)?;
-    let points = points(&text, column)
-        .map_err(|problem| Fault::new(entry.origin, format!("the trace {} {problem}", quoted(name))))?;
+    let points = source.parsed("trace", name, entry.origin, |text| points(text, column))?;
     Ok(Series::new(name, points))
 }
 
@@ -91,17 +100,32 @@ fn reason(error: &std::io::Error) -> String {
     }
 }
 
-/// The largest time in a CSV file, seconds.
-pub(super) const MAX_TIME_S: f64 = 1e9;
+/// The lines of a file with content, without white space, and their numbers.
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
+    let content = lines.map(|(number, line)| (number, line.split_whitespace().collect::<String>()));
+    content.filter(|(_, line)| !line.is_empty())
+}
+
+/// The time of a row of a CSV file.
+pub(super) fn time_of(seconds: f64, number: usize) -> Result<Duration, String> {
+    /// The largest time, seconds.
+    const MAX_TIME_S: f64 = 1e9;
+    if !(0.0..=MAX_TIME_S).contains(&seconds) {
+        return Err(format!(
+            "has a time on its line {number} that is not from 0 to {MAX_TIME_S} s; correct it"
+        ));
+    }
+    Ok(Duration::from_nanos((seconds * 1e9).round() as u64))
+}
 
 /// Parses rows of a time in seconds and a value: the first time is zero, the others ascend. A first line with the
 /// names of the columns is skipped.
 fn points(text: &str, column: &Column) -> Result<Vec<(Duration, f64)>, String> {
     let columns = format!("time_s,{}", column.name);
     let mut points: Vec<(Duration, f64)> = Vec::new();
-    for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
-        let line: String = line.split_whitespace().collect();
-        if line.is_empty() || (points.is_empty() && line == columns) {
+    for (number, line) in lines(text) {
+        if points.is_empty() && line == columns {
             continue;
         }
         // The file may be any file on the machine that the scenario names, so the message does not contain its
@@ -111,16 +135,11 @@ fn points(text: &str, column: &Column) -> Result<Vec<(Duration, f64)>, String> {
         let Some((seconds, value)) = numbers else {
             return Err(format!("has no two numbers on its line {number}; write rows of {columns}"));
         };
-        if !(0.0..=MAX_TIME_S).contains(&seconds) {
-            return Err(format!(
-                "has a time on its line {number} that is not from 0 to {MAX_TIME_S} s; correct it"
-            ));
-        }
+        let at = time_of(seconds, number)?;
         if !(0.0..=column.max).contains(&value) {
             let (name, max) = (column.name, column.max);
             return Err(format!("has a {name} on its line {number} that is not from 0 to {max}; correct it"));
         }
-        let at = Duration::from_nanos((seconds * 1e9).round() as u64);
         match points.last() {
             None if at > Duration::ZERO => {
                 return Err(format!("does not begin at 0 s (line {number}); its first time must be 0"));

@@ -248,20 +248,20 @@ impl ArrivingFlow {
 
     /// Releases the places of ended connections.
     fn release(&mut self, now: Time, flows: &mut [Flow], world: &mut FlowEnvironment) {
-        let mut still_open = Vec::with_capacity(self.open.len());
-        for place in core::mem::take(&mut self.open) {
+        let mut open = core::mem::take(&mut self.open);
+        open.retain(|&place| {
             let flow = &mut flows[place];
             abort_together(now, flow, world);
             let is_over = |side| flow.is_over(side) || !flow.is_connected(side);
             if ![SENDER, RECEIVER].into_iter().all(is_over) {
-                still_open.push(place);
-                continue;
+                return true;
             }
             self.record(flow, world);
             flow.release(now, world);
             self.free.push_back(place);
-        }
-        self.open = still_open;
+            false
+        });
+        self.open = open;
     }
 
     fn record(&mut self, flow: &Flow, world: &FlowEnvironment) {

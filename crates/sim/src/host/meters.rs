@@ -194,9 +194,8 @@ impl Meters {
             return;
         };
         let [all, new] = sent(endpoints[self.source]);
-        // The counters are those of another connection if files arrive: such a flow has no values about events.
-        let both = all.checked_sub(all_before).zip(new.checked_sub(new_before)).filter(|&(all, _)| all > 0);
-        repetitions.shares.push(both.map(|(all, new)| all.saturating_sub(new) as f64 / all as f64));
+        let (all, new) = (all - all_before, new - new_before);
+        repetitions.shares.push((all > 0).then(|| (all - new) as f64 / all as f64));
     }
 
     /// Ends the warm-up: discards the means up to `now` and stores the present counters.

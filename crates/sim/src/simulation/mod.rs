@@ -13,7 +13,7 @@ pub use real_time::RealClock;
 use crate::engine::Datapath;
 use crate::engine::datapath::{EndId, Failure, Outcome};
 use crate::engine::link::PacketRef;
-use crate::host::{self, ArrivingFlows, Built, Flow, FlowEnvironment, Legs, Relays};
+use crate::host::{self, ArrivingFlows, Built, Flow, FlowEnvironment, Legs, RECEIVER, Relays, SENDER};
 use crate::measure::digest::Digest;
 use crate::report::collect;
 use crate::report::sample::KnownPaths;
@@ -255,7 +255,11 @@ impl Simulation {
         }
         self.arriving_flows.release(self.end, &mut self.flows, &mut self.world);
         self.world.datapath.catch_up(self.end);
-        self.flows.iter_mut().for_each(|flow| flow.record_lost(&mut self.world.datapath));
+        for flow in &mut self.flows {
+            for side in [SENDER, RECEIVER] {
+                flow.record_lost(side, &mut self.world.datapath);
+            }
+        }
         self.report_progress(self.end, progress)?;
         if self.trace_changes {
             self.trace_sample(self.end)?;

@@ -156,6 +156,15 @@ fn entries_of_lists_take_time() {
     }
 }
 
+#[test]
+fn entries_of_lists_of_arrivals_take_time() {
+    let gap = ("host.D.cost.gap", "1 us");
+    let arrival = ("flow.F.workload.arrivals", r#"{ mean_interval = "1 s", count = 1 }"#);
+    let utilisation = |set: &[(&str, &str)]| result(&read(TWO_PATHS, set)).hosts[0].utilisation.unwrap();
+    let single = utilisation(&[gap]);
+    assert!(single > 0.0 && close(utilisation(&[gap, arrival]), single, 1e-9), "{single}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 

@@ -25,9 +25,7 @@ impl Connection {
         let Body::Tcp(segment) = &packet.body else { return };
         let local = SocketAddr::new(packet.destination, segment.destination_port);
         let remote = SocketAddr::new(packet.source, segment.source_port);
-        let found = (self.subflows.iter())
-            .position(|s| s.answers() && s.block.remote() == remote && s.block.local() == local);
-        let index = match found {
+        let index = match self.subflow_between((local, remote)) {
             Some(index) => index,
             None => match self.accept(now, (local, remote), segment) {
                 Some(index) => index,
@@ -78,6 +76,13 @@ impl Connection {
             }
             self.on_subflow_over(now, index);
         }
+    }
+
+    /// The subflow that answers packets between these ends.
+    #[inline]
+    pub(super) fn subflow_between(&self, (local, remote): Tuple) -> Option<usize> {
+        (self.subflows.iter())
+            .position(|s| s.answers() && s.block.remote() == remote && s.block.local() == local)
     }
 
     /// Handles a segment of no known subflow: opens a subflow for a SYN, and answers any other segment with an RST.

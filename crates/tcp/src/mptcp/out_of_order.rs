@@ -14,10 +14,8 @@ impl Connection {
             SocketAddr::new(packet.destination, segment.destination_port),
             SocketAddr::new(packet.source, segment.source_port),
         );
-        let at_ends = |s: &&Subflow| s.answers() && (s.block.local(), s.block.remote()) == ends;
-        let Some(subflow) = self.subflows.iter().find(at_ends).filter(|_| segment.payload.len > 0) else {
-            return 0;
-        };
+        let Some(index) = self.subflow_between(ends).filter(|_| segment.payload.len > 0) else { return 0 };
+        let subflow = &self.subflows[index];
         let ahead = self.data_of(subflow, segment).map_or(0, |data| self.receive.ahead.count_below(data));
         subflow.block.ranges_before(segment.seq) + ahead as u64
     }
@@ -28,7 +26,7 @@ impl Connection {
             segment.options.mptcp.dss.and_then(|dss| dss.mapping).filter(|found| found.len > 0)
         {
             let base = self.keys.remote?.idsn.wrapping_add(1);
-            let data = mapping.dsn.unwrap_near(base.wrapping_add(self.receive.nxt)).wrapping_sub(base);
+            let data = self.position_of(mapping.dsn, base);
             return (data <= u64::MAX / 2).then_some(data);
         }
         let position = subflow.block.stream_position(segment.seq);

@@ -50,7 +50,7 @@ impl Connection {
             Some(Dss { mapping: Some(found), data_fin, .. }) if found.len > 0 => {
                 let near = subflow.mappings.taken + 1;
                 let start = Serial(found.subflow_seq).unwrap_near(near).wrapping_sub(1);
-                let data = found.dsn.unwrap_near(base.wrapping_add(self.receive.nxt)).wrapping_sub(base);
+                let data = self.position_of(found.dsn, base);
                 let mapping = Mapping { start, len: u32::from(found.len) - u32::from(data_fin), data };
                 (mapping, (found.subflow_seq, found.len), found.checksum)
             }
@@ -255,6 +255,13 @@ impl Connection {
         }
     }
 
+    /// The position of a data sequence number in the peer's stream, whose first byte has the number `base`. A position
+    /// before the first byte has wrapped to a huge number.
+    #[inline]
+    pub(super) const fn position_of(&self, dsn: DataNumber, base: u64) -> u64 {
+        dsn.unwrap_near(base.wrapping_add(self.receive.nxt)).wrapping_sub(base)
+    }
+
     pub(super) fn on_dss(&mut self, arrival: &Arrival<'_>, dss: &Dss) {
         let &Arrival { now, index, segment, .. } = arrival;
         if self.keys.remote.is_none() {
@@ -283,7 +290,7 @@ impl Connection {
     pub(super) fn note_end(&mut self, arrival: &Arrival<'_>, dss: &Dss) {
         let (Some(remote), Some(mapping)) = (self.keys.remote, dss.mapping) else { return };
         let base = remote.idsn.wrapping_add(1);
-        let data = mapping.dsn.unwrap_near(base.wrapping_add(self.receive.nxt)).wrapping_sub(base);
+        let data = self.position_of(mapping.dsn, base);
         if dss.data_fin
             && data <= self.receive.limit(self.config.tcp.receive_buffer)
             && self.is_end_right(arrival, (base.wrapping_add(data), &mapping))

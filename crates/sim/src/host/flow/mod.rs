@@ -226,12 +226,11 @@ impl Flow {
         self.schedule_wake_up(SENDER, datapath);
     }
 
-    /// Records the datagrams of both ends that were lost until now.
-    pub fn record_lost(&mut self, datapath: &mut Datapath) {
-        for side in [SENDER, RECEIVER] {
-            if self.applications.may_lose(side) {
-                self.applications.record_lost(side, datapath.take_lost(self.id(side)));
-            }
+    /// Records the datagrams of an end that were lost until now.
+    #[inline]
+    pub fn record_lost(&mut self, side: usize, datapath: &mut Datapath) {
+        if self.applications.may_lose(side) {
+            self.applications.record_lost(side, datapath.take_lost(self.id(side)));
         }
     }
 
@@ -243,9 +242,10 @@ impl Flow {
 
     /// Number of entries of its lists that a packet passes at one of its ends.
     pub fn entries_before(&self, side: usize, frame: PacketRef, world: &mut FlowEnvironment) -> u64 {
-        let End { host, live, .. } = &self.ends[side];
+        let End { host, live, .. } = self.ends[side];
         let packet = world.datapath.packet(frame);
-        world.hosts.endpoint(*host, *live).map_or(0, |endpoint| endpoint.entries_before(packet))
+        let connection = if self.is_reused { world.hosts.get_mut(host).connection_of(packet) } else { live };
+        world.hosts.endpoint(host, connection).map_or(0, |endpoint| endpoint.entries_before(packet))
     }
 
     /// Processes a wake-up of one end, as far ahead as possible. Returns the number of timer events.
@@ -255,9 +255,7 @@ impl Flow {
             self.ends[side].queued = Time::MAX;
         }
         let until = world.datapath.safe_until(id, now);
-        if self.applications.may_lose(side) {
-            self.applications.record_lost(side, world.datapath.take_lost(id));
-        }
+        self.record_lost(side, &mut world.datapath);
         let mut timer_events = 0;
         loop {
             let due = self.ends[side].scheduled;
@@ -279,13 +277,10 @@ impl Flow {
 
     /// Processes a wake-up of one end in real time, at `now` or before. Returns the number of timer events.
     pub fn due(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) -> u64 {
-        let id = self.id(side);
         if self.ends[side].queued <= now {
             self.ends[side].queued = Time::MAX;
         }
-        if self.applications.may_lose(side) {
-            self.applications.record_lost(side, world.datapath.take_lost(id));
-        }
+        self.record_lost(side, &mut world.datapath);
         let mut timer_events = 0;
         while self.ends[side].scheduled <= now {
             timer_events += 1;
@@ -526,8 +521,12 @@ impl Flow {
         self.meters.watch_returns(now, event, endpoints);
     }
 
-    /// Begins or ends the span after an event in which repeated bytes are counted.
+    /// Begins or ends the span after an event in which repeated bytes are counted. A place of a flow with arrivals has
+    /// none: at its ends, the counters may be those of different connections.
     pub fn set_span(&mut self, begins: bool, hosts: &Hosts) {
+        if self.is_reused {
+            return;
+        }
         let endpoints = [SENDER, RECEIVER].map(|side| self.endpoint(side, hosts));
         if begins {
             self.meters.begin_span(endpoints);
