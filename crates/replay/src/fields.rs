@@ -19,6 +19,9 @@ pub trait Put {
 
     /// An address: 4 or 6, and its bytes.
     fn put_address(&mut self, address: IpAddr);
+
+    /// Items behind their number, each by `put`; [`Fields::list`] reads them.
+    fn put_list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, put: impl FnMut(T, &mut Self));
 }
 
 impl Put for Vec<u8> {
@@ -50,6 +53,11 @@ impl Put for Vec<u8> {
                 self.extend_from_slice(&address.octets());
             }
         }
+    }
+
+    fn put_list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(T, &mut Self)) {
+        self.put_number(items.len() as u64);
+        items.for_each(|item| put(item, self));
     }
 }
 
@@ -173,10 +181,7 @@ mod tests {
     fn addresses_and_lists_are_read_back() {
         let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), [0xfd00, 0, 0, 0, 0, 0, 0, 9].into()];
         let mut out = Vec::new();
-        out.put_number(2);
-        for &address in &addresses {
-            out.put_address(address);
-        }
+        out.put_list(addresses.iter(), |&address, out| out.put_address(address));
         let mut fields = Fields(&out);
         assert_eq!(fields.list(Fields::address), Ok(addresses.to_vec()));
         // More items than bytes need no memory.

@@ -92,10 +92,7 @@ impl Head {
                 out.push(0);
                 out.put_flag(*has_data);
                 out.extend_from_slice(key);
-                out.put_number(addresses.len() as u64);
-                for &address in addresses {
-                    put_address(address, out);
-                }
+                out.put_list(addresses.iter().copied(), put_address);
                 let (first, last) = (limits.ephemeral_ports.start(), limits.ephemeral_ports.end());
                 let numbers =
                     [limits.connections, limits.time_wait, limits.pairs].map(|number| number as u64);
@@ -166,10 +163,7 @@ impl Context {
     pub fn put_sums(sums: &[u16], out: &mut Vec<u8>) {
         out.put_number(0);
         out.push(SUMS);
-        out.put_number(sums.len() as u64);
-        for &sum in sums {
-            out.put_number(sum.into());
-        }
+        out.put_list(sums.iter(), |&sum, out| out.put_number(sum.into()));
     }
 
     /// Appends bytes of writes.
@@ -218,13 +212,12 @@ impl Context {
     fn put_image(&mut self, image: &Image, out: &mut Vec<u8>) {
         out.put_flag(image.encapsulated);
         self.coder.encode(&image.bytes, out);
-        out.put_number(image.offsets.len() as u64);
-        for &offset in &image.offsets {
+        out.put_list(image.offsets.iter(), |&offset, out| {
             // The difference, with its sign in the lowest bit.
             let difference = offset.wrapping_sub(self.offset) as i64;
             out.put_number((difference << 1 ^ difference >> 63) as u64);
             self.offset = offset;
-        }
+        });
     }
 
     fn read_image(&mut self, fields: &mut Fields<'_>) -> Result<Image, Malformed> {

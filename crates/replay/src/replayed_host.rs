@@ -106,19 +106,17 @@ impl ReplayedHost {
     fn arrive(&mut self, now: Time, image: Image, sums: &[u16]) -> Result<Results, Malformed> {
         let packet = image.parse().ok_or(Malformed)?;
         self.arrived = image.bytes;
-        let buffer = Buffer(&self.arrived);
-        let sums = Summed { buffer, recorded: (!self.has_data).then_some(sums), count: Cell::new(0) };
-        let (expected, content) = (sums.recorded.map(<[u16]>::len), sums);
+        let recorded = (!self.has_data).then_some(sums);
+        let content = Summed { buffer: Buffer(&self.arrived), recorded, count: Cell::new(0) };
         self.host.handle_packet(now, packet, &content);
-        Ok(expected.and_then(|expected| {
-            differ(expected, content.count.get(), |sums| format!("{sums} checksums of payload"))
+        Ok(recorded.and_then(|sums| {
+            differ(sums.len(), content.count.get(), |sums| format!("{sums} checksums of payload"))
         }))
     }
 
     /// Repeats a call.
     fn repeat(&mut self, now: Time, call: Call) -> Result<Results, Malformed> {
         let connection = |id: Option<ConnectionId>| id.map_or("refused".to_owned(), |_| format!("{id:?}"));
-        let accepted = |done: bool| if done { "accepted" } else { "refused" }.to_owned();
         Ok(match call {
             Call::Connect { protocol, between, got } => {
                 let new = match between {
@@ -127,8 +125,8 @@ impl ReplayedHost {
                 };
                 differ(got, new.ok(), connection)
             }
-            Call::Listen { listening, accepted: got } => {
-                differ(got, self.host.listen(listening).is_ok(), accepted)
+            Call::Listen { listening, accepted } => {
+                differ(accepted, self.host.listen(listening).is_ok(), acceptance)
             }
             Call::StopListening(transport, port) => {
                 self.host.stop_listening(now, transport, port);
@@ -144,9 +142,9 @@ impl ReplayedHost {
                     if is_there { "open" } else { "closed" }.to_owned()
                 })
             }
-            Call::SetPrimary { id, path, done } => differ(done, self.host.set_primary(id, path), accepted),
+            Call::SetPrimary { id, path, done } => differ(done, self.host.set_primary(id, path), acceptance),
             Call::SetBackup { id, path, backup, done } => {
-                differ(done, self.host.set_backup(now, id, (path, backup)), accepted)
+                differ(done, self.host.set_backup(now, id, (path, backup)), acceptance)
             }
             Call::Forget(id) => {
                 self.host.forget(now, id);
@@ -205,7 +203,7 @@ impl ReplayedHost {
             }
             Call::ChangeStreams { change, accepted, .. } => {
                 let new = endpoint.change_streams(now, change);
-                differ(accepted, new, |done| if done { "accepted" } else { "refused" }.to_owned())
+                differ(accepted, new, acceptance)
             }
             Call::Abort(_) => {
                 endpoint.abort(now);
@@ -250,6 +248,11 @@ type Results = Option<(String, String)>;
 
 fn differ<T: PartialEq + Copy>(recorded: T, replayed: T, text: impl Fn(T) -> String) -> Results {
     (recorded != replayed).then(|| (text(recorded), text(replayed)))
+}
+
+/// The result of a call that a host accepts or refuses, as text.
+fn acceptance(accepted: bool) -> String {
+    if accepted { "accepted" } else { "refused" }.to_owned()
 }
 
 /// The name of a call in messages.

@@ -4,6 +4,7 @@ use super::fields::{Fields, Malformed, Put as _};
 use anabranch_host::Protocol;
 use anabranch_settings::protocol::Protocol as Settings;
 use anabranch_settings::protocols::PROTOCOLS;
+use anabranch_settings::words::find;
 use anabranch_wire::sctp::encapsulation::Ports;
 
 /// Appends a protocol with its settings. False if keys cannot express them, as with an algorithm that is not in the tables;
@@ -19,11 +20,10 @@ pub fn put(protocol: &Protocol, out: &mut Vec<u8>) -> bool {
         .collect();
     let start = out.len();
     out.put_bytes(settings.name().as_bytes());
-    out.put_number(entries.len() as u64);
-    for (name, text) in entries {
+    out.put_list(entries.iter(), |(name, text), out| {
         out.put_bytes(name.as_bytes());
         out.put_bytes(text.as_bytes());
-    }
+    });
     let ports = ports_of(&settings);
     out.put_flag(ports.is_some());
     for port in ports.iter().flat_map(|ports| [ports.source, ports.destination]) {
@@ -39,8 +39,7 @@ pub fn put(protocol: &Protocol, out: &mut Vec<u8>) -> bool {
 /// The next protocol.
 pub fn read(fields: &mut Fields<'_>) -> Result<Protocol, Malformed> {
     let name = fields.text()?;
-    let kind = PROTOCOLS.iter().find(|entry| entry.name == name).ok_or(Malformed)?;
-    let mut settings = Settings::new(kind.value);
+    let mut settings = Settings::new(find(PROTOCOLS, name).ok_or(Malformed)?);
     for (name, text) in fields.list(|fields| Ok((fields.text()?, fields.text()?)))? {
         settings.set(name, text).map_err(|_| Malformed)?;
     }

@@ -16,18 +16,31 @@ use std::time::Duration;
 pub type Done = JoinHandle<(Contents, Contents)>;
 
 /// A stream socket of TCP or Multipath TCP (`IPPROTO_MPTCP`).
-pub fn socket(address: IpAddr, multipath: bool) -> OwnedFd {
+fn socket(address: IpAddr, multipath: bool) -> OwnedFd {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let protocol = multipath.then(|| Protocol::from_raw(NonZeroU32::new(262).expect("not zero")));
     rustix::net::socket(family, SocketType::STREAM, protocol).expect("the kernel supports the protocol")
 }
 
-/// A listening socket that accepts one connection and transfers in both directions.
-pub fn listen(multipath: bool, local: SocketAddr, bytes: u64) -> Done {
+/// A socket that listens on an address.
+pub fn listener(multipath: bool, local: SocketAddr) -> TcpListener {
     let socket = socket(local.ip(), multipath);
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a TCP socket has it");
     rustix::net::bind(&socket, &local).expect("the address belongs to the machine");
     rustix::net::listen(&socket, 1).expect("a bound socket can listen");
-    let listener = TcpListener::from(socket);
+    TcpListener::from(socket)
+}
+
+/// A socket that is connected to an address.
+pub fn connection(multipath: bool, remote: SocketAddr) -> TcpStream {
+    let socket = socket(remote.ip(), multipath);
+    rustix::net::connect(&socket, &remote).expect("the peer listens");
+    TcpStream::from(socket)
+}
+
+/// A listening socket that accepts one connection and transfers in both directions.
+pub fn listen(multipath: bool, local: SocketAddr, bytes: u64) -> Done {
+    let listener = listener(multipath, local);
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().expect("a connection");
         transfer(&stream, bytes)
@@ -36,11 +49,7 @@ pub fn listen(multipath: bool, local: SocketAddr, bytes: u64) -> Done {
 
 /// A socket that connects and transfers in both directions.
 pub fn connect(multipath: bool, remote: SocketAddr, bytes: u64) -> Done {
-    let socket = socket(remote.ip(), multipath);
-    std::thread::spawn(move || {
-        rustix::net::connect(&socket, &remote).expect("the peer listens");
-        transfer(&TcpStream::from(socket), bytes)
-    })
+    std::thread::spawn(move || transfer(&connection(multipath, remote), bytes))
 }
 
 /// Writes random bytes and reads until the end of the stream, concurrently.

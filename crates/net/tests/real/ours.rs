@@ -4,7 +4,7 @@ use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Address, Event, Reason, Report, Socket};
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
-use anabranch_net::{Clock, Engine, Network, Tun};
+use anabranch_net::{Clock, Device, Engine, Network, Tun};
 use anabranch_testkit::application::{Application, Load};
 use anabranch_testkit::contents::Contents;
 use core::net::IpAddr;
@@ -59,12 +59,17 @@ pub fn address(ipv6: bool, path: u8, host: u8) -> IpAddr {
 
 /// A network of `paths` TUN interfaces, in the namespace of the calling thread.
 pub fn network(ipv6: bool, paths: u8) -> Network {
+    network_of(ipv6, paths, |_, tun| tun)
+}
+
+/// As [`network`], with the device that `device` makes of the interface of each path.
+pub fn network_of<D: Device + 'static>(ipv6: bool, paths: u8, device: impl Fn(u8, Tun) -> D) -> Network {
     let mut network = Network::new(Clock::new());
     for path in 0..paths {
         let prefix = if ipv6 { 64 } else { 24 };
         let tun = Tun::new(&format!("tun{path}"), (address(ipv6, path, 1), prefix), 1500);
         let ours = Address::new(address(ipv6, path, 2), 1500);
-        network.add(tun.expect("root may make TUN interfaces"), &[ours]);
+        network.add(device(path, tun.expect("root may make TUN interfaces")), &[ours]);
     }
     network
 }

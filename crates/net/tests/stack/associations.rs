@@ -1,18 +1,11 @@
 //! Associations of CMT-SCTP over UDP.
 
-use super::hosts::{cmt, data, listening, loopback, over_udp};
+use super::hosts::{cmt, data, listening, loopback, over_udp, run};
 use anabranch_endpoint::{Reason, Reliability};
 use anabranch_multipath::PathId;
 use anabranch_net::{Association, Error, Message, Stack, Stop};
 use anabranch_settings::sctp;
-use core::future::Future;
 use std::time::Duration;
-use tokio::time::timeout;
-
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    runtime.block_on(async { timeout(Duration::from_secs(60), test).await.expect("the test ends") });
-}
 
 /// An association over two paths: the hosts, and its two ends.
 async fn associated(test: u8, change: fn(&mut sctp::Config)) -> ([Stack; 2], [Association; 2]) {

@@ -6,11 +6,14 @@ use anabranch_net::{Clock, Device, Fill, Network, Stack, Udp};
 use anabranch_settings::sctp;
 use anabranch_wire::Packet;
 use anabranch_wire::sctp::encapsulation::Ports;
+use core::future::Future;
 use core::net::IpAddr;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+use tokio::time::timeout;
 
 /// One end of a link in memory; a full socket loses packets, as a queue does.
 struct Wire(OwnedFd);
@@ -41,6 +44,12 @@ impl Device for Wire {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Runs a test, at most for a minute.
+pub fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(async { timeout(Duration::from_secs(60), test).await.expect("the test ends") });
 }
 
 /// Address of a host on a link: `10.0.link.host`.

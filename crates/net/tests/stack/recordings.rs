@@ -1,23 +1,15 @@
 //! Recordings of stacks, and their replay.
 
-use super::hosts::{cmt, data, ip, listening, loopback, networks, over_udp_network};
+use super::hosts::{cmt, data, ip, listening, loopback, networks, over_udp_network, run};
 use anabranch_host::{Limits, Protocol};
 use anabranch_multipath::path_manager;
 use anabranch_net::{Message, Network, Stack, Stop, create_recording};
 use anabranch_replay::{Recording, replay};
 use anabranch_settings::mptcp;
-use core::future::Future;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    runtime.block_on(async {
-        tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test ends");
-    });
-}
 
 /// Stacks of these networks with recordings in files.
 fn recorded(name: &str, networks: [Network; 2], has_data: bool) -> ([Stack; 2], [PathBuf; 2]) {

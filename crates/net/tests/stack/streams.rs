@@ -1,12 +1,11 @@
 //! Streams of TCP and Multipath TCP.
 
-use super::hosts::{data, ip, linked, listening};
+use super::hosts::{data, ip, linked, listening, run};
 use anabranch_endpoint::{Event, Reason};
 use anabranch_host::{Backlog, Listening, Protocol};
 use anabranch_multipath::{PathId, path_manager};
 use anabranch_net::{Error, Stack, Stop, Stream};
 use anabranch_settings::{mptcp, tcp};
-use core::future::Future;
 use core::net::IpAddr;
 use std::io;
 use std::time::Duration;
@@ -22,12 +21,6 @@ fn mptcp() -> Protocol {
 
 fn tcp() -> Protocol {
     Protocol::Tcp(tcp::Config::default())
-}
-
-/// Runs a test, at most for a minute.
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    runtime.block_on(async { timeout(Duration::from_secs(60), test).await.expect("the test ends") });
 }
 
 /// A connection between two hosts: its two ends.

@@ -257,15 +257,9 @@ fn put_between(between: &Between, out: &mut Vec<u8>) {
         Between::Ends(ends) => (&ends.local[..], ends.local_port, &ends.remote, ends.remote_port),
     };
     out.put_flag(matches!(between, Between::Ends(_)));
-    out.put_number(local.len() as u64);
-    for &address in local {
-        put_address(address, out);
-    }
+    out.put_list(local.iter().copied(), put_address);
     out.put_number(port.into());
-    out.put_number(remote.len() as u64);
-    for &address in remote {
-        out.put_address(address);
-    }
+    out.put_list(remote.iter(), |&address, out| out.put_address(address));
     out.put_number(remote_port.into());
 }
 
@@ -316,10 +310,7 @@ fn read_write(fields: &mut Fields<'_>) -> Result<Write, Malformed> {
 fn put_change(change: &StreamChange, out: &mut Vec<u8>) {
     let put = |kind: u8, numbers: &[u16], out: &mut Vec<u8>| {
         out.push(kind);
-        out.put_number(numbers.len() as u64);
-        for &number in numbers {
-            out.put_number(number.into());
-        }
+        out.put_list(numbers.iter(), |&number, out| out.put_number(number.into()));
     };
     match change {
         StreamChange::ResetOutgoing(streams) => put(0, streams, out),

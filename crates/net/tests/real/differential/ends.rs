@@ -66,9 +66,14 @@ impl End<'_> {
         self.aborts() && self.progress.aborted.load(Ordering::SeqCst)
     }
 
+    /// Fails if the schedule takes too long.
+    fn check_time(&self) {
+        assert!(self.progress.clock.elapsed() < TIMEOUT, "the schedule does not end: {:?}", self.schedule);
+    }
+
     /// Whether both ends have read everything. Fails if that takes too long.
     fn is_all_read(&self) -> bool {
-        assert!(self.progress.clock.elapsed() < TIMEOUT, "the schedule does not end: {:?}", self.schedule);
+        self.check_time();
         let scripts = &self.schedule.scripts;
         (0..2).all(|end| self.progress.read[end].load(Ordering::SeqCst) == scripts[1 - end].bytes())
     }
@@ -118,10 +123,12 @@ impl End<'_> {
         for step in &self.schedule.scripts[self.side].steps {
             match *step {
                 // The reading part reports the error of a reset connection.
-                Step::Write(len) => drop(stream.write_all(&self.bytes(written, len))),
+                Step::Write(len) => {
+                    drop(stream.write_all(&self.bytes(written, len)));
+                    written += len as u64;
+                }
                 Step::Pause(pause) => std::thread::sleep(pause),
             }
-            written += if let Step::Write(len) = step { *len as u64 } else { 0 };
         }
         if self.schedule.aborts.is_none() {
             stream.shutdown(Shutdown::Write).expect("the peer does not reset it");
@@ -137,11 +144,7 @@ impl End<'_> {
     fn read_from_kernel(&self, mut stream: &TcpStream) -> io::Result<()> {
         let mut buffer = vec![0; 1 << 16];
         loop {
-            assert!(
-                self.progress.clock.elapsed() < TIMEOUT,
-                "the schedule does not end: {:?}",
-                self.schedule
-            );
+            self.check_time();
             match stream.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(len) => std::thread::sleep(self.take(&buffer[..len])),
@@ -170,10 +173,12 @@ impl End<'_> {
         let mut written = 0;
         for step in &self.schedule.scripts[self.side].steps {
             match *step {
-                Step::Write(len) => drop(stream.write_all(&self.bytes(written, len)).await),
+                Step::Write(len) => {
+                    drop(stream.write_all(&self.bytes(written, len)).await);
+                    written += len as u64;
+                }
                 Step::Pause(pause) => tokio::time::sleep(pause).await,
             }
-            written += if let Step::Write(len) = step { *len as u64 } else { 0 };
         }
         if self.schedule.aborts.is_none() {
             stream.close();

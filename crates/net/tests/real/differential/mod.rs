@@ -7,19 +7,17 @@ mod ends;
 mod lossy;
 mod schedule;
 
-use super::kernel::socket;
+use super::kernel::{connection, listener};
 use super::ours;
-use anabranch_endpoint::Address;
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
 use anabranch_multipath::path_manager;
-use anabranch_net::{Clock, Network, Stack, Stop, Tun};
+use anabranch_net::{Stack, Stop};
 use anabranch_settings::{mptcp, tcp};
 use anabranch_testkit::namespace::{Need, ip, machine_has, within};
-use core::net::{IpAddr, Ipv4Addr};
+use core::net::{Ipv4Addr, SocketAddr};
 use ends::{End, Outcome, Progress, State, block_on, within_time};
 use lossy::Lossy;
 use schedule::Schedule;
-use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 /// Number of schedules for each protocol, unless the environment has another one.
@@ -34,27 +32,11 @@ fn protocol(multipath: bool) -> Protocol {
     Protocol::Mptcp(mptcp::Config { path_manager, ..mptcp::Config::default() })
 }
 
-/// A socket of Linux that listens on an address.
-fn listener(multipath: bool, address: IpAddr) -> TcpListener {
-    let socket = socket(address, multipath);
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a TCP socket has it");
-    rustix::net::bind(&socket, &core::net::SocketAddr::new(address, PORT)).expect("the address is here");
-    rustix::net::listen(&socket, 1).expect("a bound socket can listen");
-    TcpListener::from(socket)
-}
-
-/// A socket of Linux that is connected to an address.
-fn connection(multipath: bool, address: IpAddr) -> TcpStream {
-    let socket = socket(address, multipath);
-    rustix::net::connect(&socket, &core::net::SocketAddr::new(address, PORT)).expect("the peer listens");
-    TcpStream::from(socket)
-}
-
 /// Both ends on Linux, over loopback.
 fn on_kernel(schedule: &Schedule, multipath: bool) -> [Outcome; 2] {
     let progress = Progress::new();
     let end = |side| End { schedule, side, progress: &progress };
-    let address = Ipv4Addr::LOCALHOST.into();
+    let address = (Ipv4Addr::LOCALHOST, PORT).into();
     let listener = listener(multipath, address);
     std::thread::scope(|scope| {
         let accepting = scope.spawn(|| end(1).on_kernel(listener.accept().expect("a connection").0));
@@ -65,12 +47,8 @@ fn on_kernel(schedule: &Schedule, multipath: bool) -> [Outcome; 2] {
 
 /// A stack on two interfaces that lose packets as scheduled.
 fn own_stack(schedule: &Schedule, multipath: bool) -> Stack {
-    let mut network = Network::new(Clock::new());
-    for path in 0..if multipath { 2 } else { 1 } {
-        let tun = Tun::new(&format!("tun{path}"), (ours::address(false, path, 1), 24), 1500);
-        let device = Lossy::new(tun.expect("root may make TUN interfaces"), schedule, path.into());
-        network.add(device, &[Address::new(ours::address(false, path, 2), 1500)]);
-    }
+    let paths = if multipath { 2 } else { 1 };
+    let network = ours::network_of(false, paths, |path, tun| Lossy::new(tun, schedule, path.into()));
     if multipath {
         super::mptcp::routes();
         ip("mptcp endpoint add 10.0.1.1 dev tun1 signal subflow");
@@ -87,12 +65,12 @@ fn mixed(schedule: &Schedule, multipath: bool, own: usize) -> [Outcome; 2] {
     let (listens, listening) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let kernel = if own == 0 {
-            let listener = listener(multipath, machine);
+            let listener = listener(multipath, SocketAddr::new(machine, PORT));
             scope.spawn(move || end(1).on_kernel(listener.accept().expect("a connection").0))
         } else {
             scope.spawn(move || {
                 listening.recv().expect("this stack listens");
-                end(0).on_kernel(connection(multipath, here))
+                end(0).on_kernel(connection(multipath, SocketAddr::new(here, PORT)))
             })
         };
         let ours = block_on(async {
