@@ -18,7 +18,7 @@ use anabranch_netem::Interface;
 use anabranch_sim::scenario::model::{Directions, Link, MACHINES};
 use anabranch_sim::scenario::result::{self, Document, LatenessResult, RunResult};
 use anabranch_sim::scenario::{self as scenarios, Scenario};
-use pyo3::exceptions::{PyConnectionAbortedError, PyConnectionError, PyOSError, PyRuntimeError};
+use pyo3::exceptions::{PyConnectionError, PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -156,10 +156,8 @@ impl Emulation {
     fn stop(&mut self, py: Python<'_>) -> PyResult<String> {
         let running =
             self.running.take().ok_or_else(|| PyRuntimeError::new_err("the emulation is not running"))?;
-        let outcome = py.detach(|| running.finish(true)).map_err(|error| match error.kind() {
-            std::io::ErrorKind::ConnectionAborted => PyConnectionAbortedError::new_err(error.to_string()),
-            _ => error.into(),
-        })?;
+        // The end of contact with another machine becomes a `ConnectionAbortedError`.
+        let outcome = py.detach(|| running.finish(true))?;
         json::<LatenessResult>(&outcome.lateness)
     }
 

@@ -1,5 +1,8 @@
 //! The machines of a testbed, and the tunnels between them.
 
+use anabranch_wire::gre::{Gre, protocol_type};
+use anabranch_wire::ip::{ipv4, ipv6};
+use anabranch_wire::udp::Datagram;
 use core::net::IpAddr;
 
 /// Names of the machines, in the order of [`Machines`].
@@ -41,11 +44,11 @@ pub enum TunnelKind {
 impl Tunnel {
     /// Bytes of its headers in front of each packet.
     pub const fn overhead(&self) -> u32 {
-        let ip = if self.local.is_ipv4() { 20 } else { 40 };
+        let ip = if self.local.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
         let udp = match self.kind {
             TunnelKind::Gre => 0,
-            TunnelKind::Udp => 8,
+            TunnelKind::Udp => Datagram::HEADER_LEN,
         };
-        ip + udp + if self.key.is_some() { 8 } else { 4 }
+        ip + udp + Gre { key: self.key, protocol_type: protocol_type::IPV4 }.wire_len()
     }
 }

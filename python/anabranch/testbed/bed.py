@@ -98,25 +98,24 @@ class Testbed:
         except _native.InputError as error:
             raise translated(error) from None
         self.flows = self.layout["scenario"]["flow"]
+        here = self._nodes_here()
         self.namespaces = {
-            host["name"]: f"ab-{self.name}-{_label(host['name'], number)}"
-            for number, host in enumerate(self.layout["hosts"])
-            if self._has(host["name"])
+            host: f"ab-{self.name}-{_label(host, number)}" for number, host in enumerate(self.hosts) if host in here
         }
         """Namespaces of the hosts on this machine, by host."""
         self.sysctls: dict[str, dict[str, str]] = {}
 
-    def _has(self, host: str) -> bool:
-        """Whether a host is on this machine."""
+    def _nodes_here(self) -> set[str]:
+        """Names of the nodes on this machine; without another machine, of all hosts."""
         if self.machine is None:
-            return True
+            return set(self.hosts)
         if "testbed" not in self.layout["scenario"]:
             raise InputError(
                 "the scenario has no [testbed.machines]; add the table, or omit --machine", self.request.file
             )
         if self._links == "netem":
             raise InputError("links of netem connect hosts of one machine; omit --links or --machine")
-        return host in self.layout["scenario"]["testbed"]["machines"][self.machine]
+        return set(self.layout["scenario"]["testbed"]["machines"][self.machine])
 
     def check(self) -> None:
         """Check that this kernel can run the scenario; flows are checked only if they are measured.

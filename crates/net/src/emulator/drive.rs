@@ -336,15 +336,13 @@ impl Emulator {
 
     /// Passes the packets of another machine to the network.
     fn receive_from_machine(&mut self, clock: Clock, last: Time) -> io::Result<()> {
-        let Some(mut part) = self.part.take() else { return Ok(()) };
+        let Self { part: Some(part), network, .. } = self else { return Ok(()) };
         let mut received = Vec::new();
-        let network = &mut self.network;
         let exchanged = part.exchange(|at, packet| {
             let mut bytes = network.buffer();
             bytes.extend_from_slice(packet);
             received.push((at.opposite(), bytes));
         });
-        self.part = Some(part);
         exchanged.map_err(|error| io::Error::new(io::ErrorKind::ConnectionAborted, error))?;
         if received.is_empty() {
             return Ok(());
@@ -490,9 +488,7 @@ fn send_to_machine(part: &mut Part, from: Interface, packet: &RawPacket) {
     if packet.bytes().len() <= longest {
         return part.send(from, packet.version(), |out| packet.append_finished(out));
     }
-    let mut whole = Vec::new();
-    packet.append_finished(&mut whole);
-    for fragment in fragments(&whole, longest) {
+    for fragment in fragments(packet, longest) {
         part.send(from, packet.version(), |out| out.extend_from_slice(&fragment));
     }
 }

@@ -1,20 +1,19 @@
 //! Fragmentation of IPv4 packets (RFC 791 §3.2), for links that end on another machine: within a machine, a link carries a
 //! longer packet that may be fragmented as a whole.
 
-use anabranch_wire::Checksum;
+use super::packet::RawPacket;
+use anabranch_wire::ip::ipv4;
 
-/// Length of an IPv4 header without options, bytes.
-const IPV4_LEN: usize = 20;
 const MORE_FRAGMENTS: u8 = 0x20;
 /// Bits of the first octet of the fragment offset.
 const OFFSET_BITS: u8 = 0x1f;
 
 /// Splits an IPv4 packet into fragments of at most `longest` bytes, at least 576. All of them have its options.
-pub(super) fn fragments(packet: &[u8], longest: usize) -> Vec<Vec<u8>> {
-    let len = packet.first().map_or(0, |first| usize::from(first & 15) * 4);
-    let Some((header, payload)) = packet.split_at_checked(len).filter(|_| len >= IPV4_LEN) else {
-        return Vec::new();
-    };
+pub(super) fn fragments(packet: &RawPacket, longest: usize) -> Vec<Vec<u8>> {
+    let mut whole = Vec::new();
+    packet.append_finished(&mut whole);
+    let len = packet.header_len();
+    let (header, payload) = whole.split_at(len);
     let first = u16::from_be_bytes([header[6] & OFFSET_BITS, header[7]]);
     let room = (longest.saturating_sub(len) / 8 * 8).max(8);
     let count = payload.len().div_ceil(room);
@@ -25,9 +24,7 @@ pub(super) fn fragments(packet: &[u8], longest: usize) -> Vec<Vec<u8>> {
         let more = if number + 1 < count { MORE_FRAGMENTS } else { header[6] & MORE_FRAGMENTS };
         bytes[2..4].copy_from_slice(&total.to_be_bytes());
         (bytes[6], bytes[7]) = (more | high & OFFSET_BITS, low);
-        bytes[10..12].fill(0);
-        let sum = Checksum::new().bytes(&bytes[..len]).finish();
-        bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        ipv4::set_checksum(&mut bytes[..len]);
         bytes
     };
     payload.chunks(room).enumerate().map(fragment).collect()
@@ -36,14 +33,15 @@ pub(super) fn fragments(packet: &[u8], longest: usize) -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_wire::Checksum;
     use proptest::prelude::*;
 
-    fn packet(payload: &[u8], flags: u8, words: usize) -> Vec<u8> {
+    fn packet(payload: &[u8], flags: u8, words: usize) -> RawPacket {
         let mut packet = vec![1; 20 + 4 * words];
         packet[0] = 0x45 + words as u8;
         (packet[6], packet[7]) = (flags, 5);
         packet.extend(payload);
-        packet
+        RawPacket::new(packet).expect("an IPv4 header")
     }
 
     #[test]
@@ -73,8 +71,13 @@ mod tests {
         }
 
         #[test]
-        fn random_bytes_do_not_panic(packet: Vec<u8>, longest in 576..70_000_usize) {
-            fragments(&packet, longest);
+        fn random_bytes_do_not_panic(mut packet: Vec<u8>, longest in 576..70_000_usize) {
+            if let Some(first) = packet.first_mut() {
+                *first = 0x40 | *first & 0xf;
+            }
+            if let Ok(packet) = RawPacket::new(packet) {
+                fragments(&packet, longest);
+            }
         }
     }
 }

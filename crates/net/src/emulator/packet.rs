@@ -2,7 +2,7 @@
 
 use anabranch_middlebox::FlowKey;
 use anabranch_netem::{FlowHash, Frame};
-use anabranch_wire::ip::protocol;
+use anabranch_wire::ip::{ipv4, protocol};
 use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::{Checksum, Ecn, sctp};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,7 +14,7 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 
 /// Offset of the checksum in a header of UDP.
-const UDP_CHECKSUM: u16 = 6;
+pub(super) const UDP_CHECKSUM: u16 = 6;
 
 /// An IP packet in the emulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -279,9 +279,7 @@ impl Frame for RawPacket {
         }
         self.bytes[1] |= Ecn::Ce as u8;
         let len = self.header_len();
-        self.bytes[10..12].fill(0);
-        let sum = Checksum::new().bytes(&self.bytes[..len]).finish();
-        self.bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+        ipv4::set_checksum(&mut self.bytes[..len]);
     }
 
     /// A hash of addresses, protocol and ports. For fragments it does not include the ports, so that all

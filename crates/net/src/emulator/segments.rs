@@ -6,9 +6,9 @@
 //!
 //! The header is `struct virtio_net_hdr` (`linux/virtio_net.h`, Virtual I/O Device Version 1.2 §5.1.6).
 
-use super::packet::{RawPacket, Unfinished};
+use super::packet::{RawPacket, UDP_CHECKSUM, Unfinished};
 use anabranch_wire::Checksum;
-use anabranch_wire::ip::protocol;
+use anabranch_wire::ip::{ipv4, protocol};
 
 /// Length of the header, bytes.
 pub const VNET_HEADER_BYTES: usize = 10;
@@ -33,9 +33,8 @@ const FIN_PSH: u8 = 0x09;
 const ACK_PSH: u8 = 0x18;
 const PSH: u8 = 0x08;
 
-/// Offsets of the checksum in the headers of TCP and UDP.
+/// Offset of the checksum in a header of TCP.
 const TCP_CHECKSUM: u16 = 16;
-const UDP_CHECKSUM: u16 = 6;
 
 /// Splits the output of a kernel, which begins with the header, into packets. Invalid output is dropped.
 pub fn split_output(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl FnMut(RawPacket)) {
@@ -113,9 +112,7 @@ fn finish_lengths(packet: &mut [u8], (start, offset): (u16, u16)) {
     let addresses = if packet[0] >> 4 == 4 {
         let header = usize::from(packet[0] & 15) * 4;
         packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
-        packet[10..12].fill(0);
-        let sum = Checksum::new().bytes(&packet[..header]).finish();
-        packet[10..12].copy_from_slice(&sum.to_be_bytes());
+        ipv4::set_checksum(&mut packet[..header]);
         12..20
     } else {
         packet[4..6].copy_from_slice(&((total - 40) as u16).to_be_bytes());

@@ -160,25 +160,19 @@ impl Contact {
         if self.ended.is_some() {
             return true;
         }
+        // The message contains the session of this end, so its sender reads this end's messages.
+        self.peer = Some(message.session);
         let is_first = self.tunnels[tunnel].heard_ns.is_none();
         match message.body {
-            None => {
-                self.peer = Some(message.session);
-                self.send_status(tunnel, message.session, now_ns);
-                self.end_with(Ended::Version(message.version), Reason::Refused);
-            }
+            None => self.refuse(tunnel, Ended::Version(message.version), now_ns),
             Some(Body::End(reason)) => self.ended = Some(Self::ended_by(tunnel, reason)),
             Some(Body::Status(status)) => {
                 if let Some(difference) =
                     is_first.then(|| self.difference(tunnel, &message, &status)).flatten()
                 {
-                    self.peer = Some(message.session);
-                    // The other end finds the same difference in this status.
-                    self.send_status(tunnel, message.session, now_ns);
-                    self.end_with(difference, Reason::Refused);
+                    self.refuse(tunnel, difference, now_ns);
                     return true;
                 }
-                self.peer = Some(message.session);
                 self.tunnels[tunnel].heard_ns = Some(now_ns);
                 self.process_status(tunnel, &status, now_ns);
             }
@@ -300,6 +294,13 @@ impl Contact {
             Reason::Lost => Ended::PeerLost { tunnel },
             Reason::Failed => Ended::PeerFailed,
         }
+    }
+
+    /// Ends because of a difference between both ends.
+    fn refuse(&mut self, tunnel: usize, difference: Ended, now_ns: u64) {
+        // The other end finds the same difference in this status.
+        self.send_status(tunnel, self.peer.unwrap_or_default(), now_ns);
+        self.end_with(difference, Reason::Refused);
     }
 
     fn end_with(&mut self, ended: Ended, reason: Reason) {

@@ -10,7 +10,7 @@ use rustix::net::sockopt::{
     set_socket_recv_buffer_size, set_socket_recv_buffer_size_force,
 };
 use socket2::{Domain, Protocol, Socket, Type};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Size of the receive buffer: 20 ms at 1 Gbit/s, with the kernel's own overhead.
@@ -93,12 +93,10 @@ impl Outer {
     pub fn send(&self, packet: &[u8]) -> Sent {
         // The first attempt fails if an ICMP error about an earlier packet has arrived, and removes that error.
         for _ in 0..2 {
-            match (&self.socket).write(packet) {
+            match rustix::io::write(&self.socket, packet) {
                 Ok(_) => return Sent::Whole,
-                Err(error) if error.raw_os_error() == Some(Errno::MSGSIZE.raw_os_error()) => {
-                    return Sent::TooLong;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Sent::Lost,
+                Err(Errno::MSGSIZE) => return Sent::TooLong,
+                Err(Errno::AGAIN) => return Sent::Lost,
                 Err(_) => {}
             }
         }
@@ -108,17 +106,25 @@ impl Outer {
 
     /// The next packet, from its GRE header on; `None` if there is none.
     pub fn receive<'a>(&self, buffer: &'a mut [u8]) -> Option<&'a [u8]> {
-        let read = || (&self.socket).read(buffer);
-        // Other errors are ICMP errors about earlier packets; reading has removed them from the socket.
-        let is_final = |read: &io::Result<usize>| {
-            read.as_ref().map_or_else(|error| error.kind() == ErrorKind::WouldBlock, |_| true)
-        };
-        let len = core::iter::repeat_with(read).take(MAX_ERRORS).find(is_final)?.ok()?;
+        let len = self.read(buffer)?;
         let packet = &buffer[..len];
         if !self.has_header {
             return Some(packet);
         }
         let header = packet.first().map_or(0, |first| usize::from(first & 15) * 4);
         Some(packet.get(header..).unwrap_or_default())
+    }
+
+    /// Reads the next packet and returns its length.
+    fn read(&self, buffer: &mut [u8]) -> Option<usize> {
+        for _ in 0..MAX_ERRORS {
+            match rustix::io::read(&self.socket, &mut *buffer) {
+                Ok(len) => return Some(len),
+                Err(Errno::AGAIN) => return None,
+                // An ICMP error about an earlier packet: reading has removed it from the socket.
+                Err(_) => {}
+            }
+        }
+        None
     }
 }

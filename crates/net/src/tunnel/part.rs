@@ -268,8 +268,9 @@ impl Part {
     pub fn send(&mut self, from: Interface, version: u8, write: impl FnOnce(&mut Vec<u8>)) {
         let Some(tunnel) = self.tunnel_of[from.index()] else { return };
         let of_version = if version == 4 { protocol_type::IPV4 } else { protocol_type::IPV6 };
-        let counters = Arc::clone(&self.tunnels[tunnel].counters);
-        match self.send_payload(tunnel, of_version, write) {
+        let sent = self.send_payload(tunnel, of_version, write);
+        let counters = &self.tunnels[tunnel].counters;
+        match sent {
             Sent::Whole => counters.sent.increment(),
             Sent::TooLong | Sent::Lost => counters.not_sent.increment(),
         }

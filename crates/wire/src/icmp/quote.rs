@@ -1,6 +1,5 @@
 //! The part of a packet that an ICMP error quotes.
 
-use crate::checksum::Checksum;
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
 use crate::packet::{Body, Packet};
 use crate::sctp::{self, Chunk};
@@ -129,9 +128,7 @@ impl Quote {
             IpAddr::V4(address) => {
                 let header = usize::from(bytes[0] & 15).max(5) * 4;
                 bytes[12 + 4 * of_address..][..4].copy_from_slice(&address.octets());
-                bytes[10..12].fill(0);
-                let sum = Checksum::new().bytes(&bytes[..header]).finish();
-                bytes[10..12].copy_from_slice(&sum.to_be_bytes());
+                ipv4::set_checksum(&mut bytes[..header]);
                 header
             }
             IpAddr::V6(address) => {

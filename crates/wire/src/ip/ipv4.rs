@@ -21,6 +21,16 @@ use crate::checksum::Checksum;
 use crate::error::{Header as Where, ParseError, Problem};
 use core::net::Ipv4Addr;
 
+/// Sets the checksum of a whole header, options included.
+///
+/// # Panics
+/// If the header is shorter than 12 bytes.
+pub fn set_checksum(header: &mut [u8]) {
+    header[10..12].fill(0);
+    let checksum = Checksum::new().bytes(header).finish();
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+}
+
 /// The IPv4 header of an unfragmented packet. Header options are skipped on reading and never written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -86,8 +96,7 @@ impl Header {
         header[9] = self.protocol;
         header[12..16].copy_from_slice(&self.source.octets());
         header[16..20].copy_from_slice(&self.destination.octets());
-        let checksum = Checksum::new().bytes(&header).finish();
-        header[10..12].copy_from_slice(&checksum.to_be_bytes());
+        set_checksum(&mut header);
         out.extend_from_slice(&header);
     }
 
