@@ -26,8 +26,8 @@ use anabranch_netem::Interface;
 use anabranch_scenario::measure::Deliveries;
 use std::collections::VecDeque;
 
-/// Maximum number of iterations of the event loop between two reports of progress; in one iteration, an end
-/// may process dozens of packets.
+/// Maximum number of iterations of the event loop and of timer events between two reports of progress; in one iteration, an
+/// end may process dozens of packets.
 const MAX_ITERATIONS_PER_REPORT: u64 = 1 << 16;
 
 /// A run of a scenario, from its start to its end.
@@ -220,7 +220,9 @@ impl Simulation {
                 }
                 Outcome::Woken(end) => {
                     let flow = &mut self.flows[end as usize / 2];
-                    self.timer_events += flow.woken(now, end as usize % 2, &mut self.world);
+                    let timer_events = flow.woken(now, end as usize % 2, &mut self.world);
+                    self.timer_events += timer_events;
+                    patience = patience.saturating_sub(timer_events);
                     end
                 }
             };

@@ -1,8 +1,8 @@
 //! Losses, copies and jitter of datagrams, and calls.
 
-use anabranch_sim::RunOptions;
 use anabranch_sim::scenario;
 use anabranch_sim::scenario::result::FlowResult;
+use anabranch_sim::{RunError, RunOptions};
 
 /// A call of 50 datagrams a second over a link of 8 Mbit/s and 40 ms; a datagram of 188 bytes arrives after 40.188 ms.
 fn call(duration_s: u64, link: &str, rest: &str) -> FlowResult {
@@ -69,4 +69,20 @@ fn late_datagrams_are_lost_for_the_call() {
 fn call_without_an_arrival_has_no_rating() {
     let flow = call(3, "loss = { model = \"bernoulli\", rate = 1.0 }", "");
     assert_eq!((flow.lost_share, flow.jitter_s, flow.r_factor, flow.mos), (Some(1.0), None, None, None));
+}
+
+#[test]
+fn message_each_nanosecond_can_be_interrupted() {
+    let text = "duration = \"1 s\"\n[[link]]\nname = \"L\"\nbetween = [\"A\", \"B\"]\nrate = \"10 Mbit/s\"\n\
+                delay = \"50 ms\"\n[[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"udp\"\n\
+                workload = { kind = \"messages\", message = \"1000 B\", interval = \"1 ns\" }\n";
+    let scenario = scenario::parse(text, "call.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let mut seen = vec![0];
+    let outcome = anabranch_sim::run_with(&scenario, &RunOptions::default(), &mut |progress| {
+        seen.push(progress.events);
+        progress.events < 500_000
+    });
+    assert!(matches!(outcome, Err(RunError::Interrupted { .. })), "{outcome:?}");
+    let longest = seen.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert!(longest < Some(100_000), "{seen:?}");
 }

@@ -26,6 +26,10 @@ use std::sync::Arc;
 /// Number of wake-ups of one end at one time above which its timer counts as stuck, which is a bug.
 const MAX_WAKE_UPS: u32 = 100_000;
 
+/// Maximum number of timer events of an end that are processed ahead of other ends. A sender may write millions of messages in
+/// the delay of a link, and a run cannot be interrupted between them.
+const MAX_TIMERS_AHEAD: u64 = 1 << 12;
+
 /// An end of a flow at its host.
 pub struct End {
     host: HostId,
@@ -248,7 +252,7 @@ impl Flow {
         world.hosts.endpoint(host, connection).map_or(0, |endpoint| endpoint.entries_before(packet))
     }
 
-    /// Processes a wake-up of one end, as far ahead as possible. Returns the number of timer events.
+    /// Processes a wake-up of one end, as far ahead as possible, with at most [`MAX_TIMERS_AHEAD`] timer events. Returns the number of timer events.
     pub fn woken(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) -> u64 {
         let id = self.id(side);
         if self.ends[side].queued == now {
@@ -263,7 +267,7 @@ impl Flow {
             let limit = if due < until { due.just_after() } else { until };
             if let Some((at, frame)) = world.datapath.take_arrival(id, limit) {
                 self.receive(at, side, frame, world);
-            } else if due < until {
+            } else if due < until && timer_events < MAX_TIMERS_AHEAD {
                 timer_events += 1;
                 self.on_timer(due, side, world);
             } else {
