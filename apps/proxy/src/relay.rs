@@ -54,7 +54,7 @@ pub async fn relay(
     carried.begin(&client, &server);
     let ended = tokio::select! {
         ended = exchange(&client, &server, first, carried) => ended,
-        () = wait_until_idle(carried, idle_timeout) => Err(ErrorKind::TimedOut.into()),
+        () = wait_until_idle(|| carried.bytes(), idle_timeout) => Err(ErrorKind::TimedOut.into()),
     };
     // Samples the counters while the kernel still has the subflows, and below again, after the last bytes have been
     // acknowledged.
@@ -66,13 +66,12 @@ pub async fn relay(
     ended
 }
 
-/// Waits until no byte has been relayed for `timeout`. The wait may be up to a quarter of `timeout` longer.
-pub async fn wait_until_idle(carried: &Carried, timeout: Duration) {
-    let bytes = || [&carried.up, &carried.down].map(|bytes| bytes.load(Ordering::Relaxed));
-    let (mut seen, mut quarters) = (bytes(), 0);
+/// Waits until a counter has not changed for `timeout`. The wait may be up to a quarter of `timeout` longer.
+pub async fn wait_until_idle<T: PartialEq>(counter: impl Fn() -> T, timeout: Duration) {
+    let (mut seen, mut quarters) = (counter(), 0);
     while quarters < 4 {
         tokio::time::sleep(timeout / 4).await;
-        let now = bytes();
+        let now = counter();
         quarters = if now == seen { quarters + 1 } else { 0 };
         seen = now;
     }

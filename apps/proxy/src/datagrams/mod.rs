@@ -10,7 +10,7 @@ mod socket;
 
 pub use exit::Exit;
 pub use framed::Framed;
-pub use paths::{Keys, Nonce, PathsSide};
+pub use paths::{Keys, MAX_PATHS, Nonce, PathsSide};
 pub use recent::Recent;
 pub use relay::relay_datagrams;
 pub use side::{Datagram, Side};

@@ -2,7 +2,7 @@
 //! upstream proxy. Each source address and port of a host is a flow with its own stream to the proxy, in which all
 //! servers see the same source (endpoint-independent mapping, RFC 4787 §4.1).
 
-use crate::config::Limits;
+use crate::config::{Limits, Udp};
 use crate::datagrams::{Datagram, Recent, STATE_TIMEOUT, Side, relay_datagrams};
 use crate::error::Error;
 use crate::limits::max_associations;
@@ -59,7 +59,11 @@ impl Interceptor {
     ///
     /// # Errors
     /// If a port is in use, or the process lacks the capability `CAP_NET_ADMIN`.
-    pub fn open(addresses: &[SocketAddr], via: Arc<Upstream>, limits: Limits) -> Result<Self, Error> {
+    pub fn open(
+        addresses: &[SocketAddr],
+        (via, udp): (Arc<Upstream>, Udp),
+        limits: Limits,
+    ) -> Result<Self, Error> {
         let open = |address: &SocketAddr| {
             let listen = || {
                 let socket = bind_transparent(*address, false)?;
@@ -72,7 +76,7 @@ impl Interceptor {
             })
         };
         let sockets = addresses.iter().map(open).collect::<Result<_, _>>()?;
-        let max_flows = max_associations(&limits);
+        let max_flows = max_associations(&limits, Some(udp));
         let replies = Replies(Mutex::new(Recent::new(max_flows.min(MAX_REPLY_SOCKETS), STATE_TIMEOUT)));
         let shared = Shared { via, limits, replies, refused_at: Mutex::default() };
         Ok(Self { sockets, flows: Flows::new(shared, max_flows) })

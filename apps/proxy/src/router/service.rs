@@ -163,8 +163,9 @@ impl Service for Proxy {
     }
 
     async fn prepare(&self) -> Result<(), Error> {
-        if self.settings.via.as_ref().udp.is_some() {
-            let interceptor = Interceptor::open(&self.addresses(), Arc::clone(&self.via), self.limits)?;
+        if let Some(udp) = self.settings.via.as_ref().udp {
+            let interceptor =
+                Interceptor::open(&self.addresses(), (Arc::clone(&self.via), udp), self.limits)?;
             *lock(&self.datagrams) = Some(interceptor);
         }
         let mut addresses = NamedAddresses::default();

@@ -81,6 +81,7 @@ impl Proxy {
         let users = settings.users.iter().map(AsRef::as_ref);
         let logins = Logins::new(users)
             .map_err(|error| Error::Refused(format!("the system's random generator failed: {error}")))?;
+        let udp = settings.via.as_ref().and_then(|via| via.as_ref().udp);
         Ok(Self {
             logins: (!settings.users.is_empty()).then_some(logins),
             targets: Targets {
@@ -91,7 +92,7 @@ impl Proxy {
             upstream: if settings.multipath_upstream { Transport::multipath() } else { Transport::Tcp },
             via: settings.via.as_ref().map(|via| Upstream::new(via.as_ref().clone(), &limits)),
             resolver: Resolver::new(limits.connect_timeout.duration()),
-            associations: Semaphore::new(max_associations(&limits).min(Semaphore::MAX_PERMITS)),
+            associations: Semaphore::new(max_associations(&limits, udp).min(Semaphore::MAX_PERMITS)),
             settings,
             limits,
         })

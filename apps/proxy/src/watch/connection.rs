@@ -59,6 +59,11 @@ pub struct EndSample {
 }
 
 impl Carried {
+    /// Bytes from the client and from the server.
+    pub fn bytes(&self) -> [u64; 2] {
+        [&self.up, &self.down].map(|bytes| bytes.load(Ordering::Relaxed))
+    }
+
     /// Creates the counters of an intercepted connection. The local address of the client's end is a server's address,
     /// so traffic at this end is counted for no uplink.
     pub fn intercepted() -> Self {

@@ -7,5 +7,5 @@ mod replay;
 mod session;
 mod side;
 
-pub use frame::{Keys, Nonce};
+pub use frame::{Keys, MAX_PATHS, Nonce};
 pub use side::PathsSide;

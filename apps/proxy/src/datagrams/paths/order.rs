@@ -1,7 +1,7 @@
 //! Restores the order of datagrams that arrive over several paths. A missing datagram is not repeated: the ones after it
 //! are held only as long as it may still arrive over a slower path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -12,8 +12,10 @@ const MAX_HELD: usize = 2048;
 const MAX_HELD_BYTES: usize = 1 << 20;
 /// A path on which nothing has arrived for this time is not awaited. It is longer than the interval of keep-alive probes.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Weight of a new sample in the mean of a path's delay, and of its deviation, as in RFC 6298 §2.
-const GAIN: f64 = 0.125;
+/// Time for which an item is awaited beyond the largest recent delay: a burst on a slow path lengthens its queue.
+const MARGIN_S: f64 = 0.015;
+/// A path's largest delay of this period and of the one before it counts.
+const PERIOD: Duration = Duration::from_secs(1);
 
 /// Restores the order of items by their numbers; the first number is 1.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct Order<T> {
     /// Number of the next item.
     next: u64,
     held: BTreeMap<u64, Held<T>>,
+    /// Deadlines and numbers of the held items.
+    deadlines: BTreeSet<(Instant, u64)>,
     held_bytes: usize,
     paths: Vec<Arrivals>,
     /// Items in order, and items that arrived too late.
@@ -41,9 +45,11 @@ struct Arrivals {
     /// Highest number that has arrived.
     highest: u64,
     last: Option<Instant>,
-    /// Mean and mean deviation of arrival time minus sending time, by two clocks that need not agree, seconds.
-    delay_s: f64,
-    deviation_s: f64,
+    /// Largest arrival time minus sending time in this period and in the one before, by two clocks that need not agree,
+    /// seconds.
+    max_delay_s: [f64; 2],
+    /// Begin of this period.
+    since: Option<Instant>,
 }
 
 /// An item that has arrived.
@@ -62,7 +68,14 @@ pub struct Arrival {
 impl<T> Order<T> {
     /// Creates the state before the first item.
     pub fn new() -> Self {
-        Self { next: 1, held: BTreeMap::new(), held_bytes: 0, paths: Vec::new(), released: [].into() }
+        Self {
+            next: 1,
+            held: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            held_bytes: 0,
+            paths: Vec::new(),
+            released: [].into(),
+        }
     }
 
     /// Adds an item. Each number must be added at most once.
@@ -75,8 +88,9 @@ impl<T> Order<T> {
             self.released.push_back(item);
             return;
         }
-        let deadline = now + self.hold(now);
+        let deadline = now + self.hold(delay_s, now);
         self.held.insert(number, Held { item, bytes, deadline });
+        self.deadlines.insert((deadline, number));
         self.held_bytes += bytes;
         self.release(now);
     }
@@ -99,15 +113,14 @@ impl<T> Order<T> {
 
     /// Returns the time at which held items are due although others before them are missing.
     pub fn due_at(&self) -> Option<Instant> {
-        let held = self.held.values().map(|held| held.deadline);
-        if self.released.is_empty() { held.min() } else { None }
+        let (earliest, _) = self.deadlines.first()?;
+        self.released.is_empty().then_some(*earliest)
     }
 
     /// Moves the items that are due to `released`.
     fn release(&mut self, now: Instant) {
         // The deadline of a later item may be earlier, because the delays have changed.
-        let expired =
-            self.held.iter().rev().find(|(_, held)| held.deadline <= now).map(|(number, _)| *number);
+        let expired = self.deadlines.range(..=(now, u64::MAX)).map(|(_, number)| *number).max();
         while let Some(first) = self.held.first_entry() {
             let number = *first.key();
             let is_awaited = number > self.next
@@ -120,6 +133,7 @@ impl<T> Order<T> {
             }
             if let Some(held) = self.held.remove(&number) {
                 self.held_bytes -= held.bytes;
+                self.deadlines.remove(&(held.deadline, number));
                 self.released.push_back(held.item);
             }
             self.next = number + 1;
@@ -138,26 +152,22 @@ impl<T> Order<T> {
         self.paths.iter().filter(is_known)
     }
 
-    /// Returns the time for which an item is held: the difference between the delays of the slowest and the fastest
-    /// path, with twice the deviation of the slowest one.
-    fn hold(&self, now: Instant) -> Duration {
-        let latest =
-            self.known(now).map(|path| path.delay_s + 2.0 * path.deviation_s).fold(f64::MIN, f64::max);
-        let earliest = self.known(now).map(|path| path.delay_s).fold(f64::MAX, f64::min);
-        Duration::from_secs_f64((latest - earliest).clamp(0.0, MAX_HOLD.as_secs_f64()))
+    /// Returns the time for which an item with this delay is held. Items with lower numbers were sent before it, so they
+    /// arrive until the largest recent delay of a path has passed since it was sent.
+    fn hold(&self, delay_s: f64, now: Instant) -> Duration {
+        let longest_s = self.known(now).flat_map(|path| path.max_delay_s).fold(f64::NEG_INFINITY, f64::max);
+        Duration::from_secs_f64((longest_s + MARGIN_S - delay_s).clamp(0.0, MAX_HOLD.as_secs_f64()))
     }
 }
 
 impl Arrivals {
     fn record_delay(&mut self, delay_s: f64, now: Instant) {
-        match self.last {
-            Some(last) if now < last + SILENCE => {
-                let error_s = delay_s - self.delay_s;
-                self.deviation_s += GAIN * (error_s.abs() - self.deviation_s);
-                self.delay_s += GAIN * error_s;
-            }
-            _ => (self.delay_s, self.deviation_s) = (delay_s, 0.0),
+        if self.last.is_none_or(|last| now >= last + SILENCE) {
+            (self.max_delay_s, self.since) = ([f64::NEG_INFINITY; 2], Some(now));
+        } else if self.since.is_none_or(|since| now >= since + PERIOD) {
+            (self.max_delay_s, self.since) = ([f64::NEG_INFINITY, self.max_delay_s[0]], Some(now));
         }
+        self.max_delay_s[0] = self.max_delay_s[0].max(delay_s);
         self.last = Some(now);
     }
 }
@@ -181,20 +191,21 @@ mod tests {
 
     #[test]
     fn slower_path_is_awaited_as_long_as_delays_differ() {
+        // The delays differ by 40 ms, and 15 ms are the margin.
         let (begin, mut order) = (Instant::now(), Order::new());
         add(&mut order, 1, 1, begin);
         add(&mut order, 0, 2, begin);
         assert_eq!(released(&mut order, begin), [1, 2]);
         add(&mut order, 0, 4, begin);
-        assert_eq!((released(&mut order, begin), order.due_at()), (vec![], Some(begin + 40 * MS)));
-        add(&mut order, 1, 3, begin + 39 * MS);
-        assert_eq!(released(&mut order, begin + 39 * MS), [3, 4]);
+        assert_eq!((released(&mut order, begin), order.due_at()), (vec![], Some(begin + 55 * MS)));
+        add(&mut order, 1, 3, begin + 54 * MS);
+        assert_eq!(released(&mut order, begin + 54 * MS), [3, 4]);
         // Number 5 does not arrive in time. When it arrives later, it is passed on at once.
-        add(&mut order, 0, 6, begin + 39 * MS);
-        assert_eq!(released(&mut order, begin + 78 * MS), [0; 0]);
-        assert_eq!(released(&mut order, begin + 79 * MS), [6]);
-        add(&mut order, 1, 5, begin + 80 * MS);
-        assert_eq!(released(&mut order, begin + 80 * MS), [5]);
+        add(&mut order, 0, 6, begin + 54 * MS);
+        assert_eq!(released(&mut order, begin + 108 * MS), [0; 0]);
+        assert_eq!(released(&mut order, begin + 109 * MS), [6]);
+        add(&mut order, 1, 5, begin + 110 * MS);
+        assert_eq!(released(&mut order, begin + 110 * MS), [5]);
     }
 
     #[test]

@@ -74,6 +74,11 @@ impl Path {
         }
     }
 
+    /// True if datagrams may be sent on the path: both proxies know its delay.
+    fn is_usable(&self) -> bool {
+        self.is_alive && self.control.rtt_s().is_finite()
+    }
+
     /// Marks the path as one that works.
     fn record_answer(&mut self, now: Instant) {
         // The first answer is answered, too, so that both proxies know the path's delay before they send datagrams.
@@ -138,9 +143,9 @@ impl Session {
         }
     }
 
-    /// True if a path answers.
-    pub fn has_live_path(&self) -> bool {
-        self.paths.iter().any(|path| path.is_alive)
+    /// True if datagrams may be sent on a path.
+    pub fn has_usable_path(&self) -> bool {
+        self.paths.iter().any(Path::is_usable)
     }
 
     /// Adds a datagram to be sent, or drops it if too many wait.
@@ -151,9 +156,9 @@ impl Session {
         }
     }
 
-    /// Removes a datagram that waits while no path answers.
+    /// Removes a datagram that waits while no path is usable.
     pub fn take_unsent(&mut self) -> Option<Datagram> {
-        if self.has_live_path() { None } else { self.pop() }
+        if self.has_usable_path() { None } else { self.pop() }
     }
 
     fn pop(&mut self) -> Option<Datagram> {
@@ -178,7 +183,7 @@ impl Session {
             .paths
             .iter_mut()
             .enumerate()
-            .filter(|(_, path)| path.is_alive)
+            .filter(|(_, path)| path.is_usable())
             .filter_map(|(number, path)| path.control.has_room(bytes).then_some((number, path)))
             .min_by(|(_, one), (_, other)| one.control.rtt_s().total_cmp(&other.control.rtt_s()))?;
         let on_path = path.control.send(bytes);

@@ -173,7 +173,7 @@ fn failed_path_is_left_and_used_again() {
     network.download(8.0, 5);
     let rate = network.rate(2, 5);
     assert!(rate > 7.5, "{rate}");
-    assert!(!network.ends[1].paths[0].is_alive && network.ends[1].has_live_path());
+    assert!(!network.ends[1].paths[0].is_alive && network.ends[1].has_usable_path());
     network.set_down(0, false);
     network.received.clear();
     network.download(15.0, 5);
@@ -182,7 +182,7 @@ fn failed_path_is_left_and_used_again() {
     network.set_down(0, true);
     network.set_down(1, true);
     network.download(1.0, 2);
-    assert!(!network.ends[1].has_live_path());
+    assert!(!network.ends[1].has_usable_path());
     // Waiting datagrams are handed back, so that they can be sent in the stream.
     network.ends[1].send(datagram(1));
     assert_eq!(

@@ -72,7 +72,7 @@ impl PathsSide {
         while let Some(datagram) = self.session.take_unsent() {
             self.stream.send(datagram);
         }
-        if self.session.has_live_path() {
+        if self.session.has_usable_path() {
             self.silent_at = None;
         } else if self.silent_at.is_some_and(|at| at <= now) {
             self.silent_at = None;
@@ -150,7 +150,7 @@ impl Side for PathsSide {
     }
 
     fn send(&mut self, datagram: Datagram) {
-        if self.session.has_live_path() {
+        if self.session.has_usable_path() {
             self.session.send(datagram);
             self.transmit(Instant::now());
         } else {
