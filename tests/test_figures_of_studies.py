@@ -16,7 +16,6 @@ import pytest
 from matplotlib.text import Text
 
 from anabranch._core import simulator
-from anabranch.metrics import METRICS
 from anabranch.plot.over_time import TracedRun
 from anabranch.stats import Estimate
 from anabranch.study.analysis import Analysis
@@ -65,13 +64,14 @@ class MadeUp(Analysis):
 
     def samples(self, point: Point, metric: str) -> dict[str, list[float]]:
         """Three values of each subject that a figure of the study names, or else of each flow."""
-        level = METRICS[metric].level
+        chosen = self.study.metrics[metric]
+        level = chosen.level
         named = [s for f in self.study.figures if metric in f.metrics for s in f.subjects]
         flows = self._flows[point.scenario]
         others = {"run": [""], "flow": flows, "link": ["bottleneck/forward"]}
         subjects = named or others.get(level, [f"{flow}/first" for flow in flows])
         draw = random.Random(f"{point.key} {metric}")
-        largest = 0.9 if METRICS[metric].unit == "" else 95.0
+        largest = 0.9 if chosen.unit == "" else 95.0
         return {s: [largest * (0.2 + 0.8 * draw.random()) for _ in range(3)] for s in dict.fromkeys(subjects)}
 
     def estimate(self, samples: Sequence[float]) -> Estimate:
