@@ -135,8 +135,7 @@ def texts(canvas: Canvas) -> Iterator[Text]:
 
 
 def faults(canvas: Canvas) -> list[str]:
-    """Errors in the placement of a figure's texts."""
-    canvas.draw_without_rendering()
+    """Errors in the placement of a figure's texts, as in its first file: the figure itself has drawn them before."""
     canvas.draw_without_rendering()
     drawn = list(texts(canvas))
     boxes = np.array([text.get_window_extent().extents for text in drawn])
