@@ -279,7 +279,7 @@ fn check(journeys: u32) {
 
 #[test]
 fn random_handovers_lose_no_connection_and_no_byte() {
-    check(40);
+    check(20);
 }
 
 #[test]
