@@ -13,14 +13,22 @@ NATIVE := $(VENV)/.native-built-$(PROFILE)
 LOADER := $(BIN)/anabranch-cc
 PROXY := $(BIN)/anabranch-proxy
 ENDPOINT := $(BIN)/anabranch-endpoint
-# Blocks SIGINT until Python has loaded its handler; without this option of GNU env the usual script is used.
-LAUNCHER := \#!/bin/sh\nexec env --block-signal=INT "%s" -m anabranch "$$@"\n
+# Blocks SIGINT until Python has loaded its handler, where env is GNU's.
+BLOCK_SIGNAL := $(shell env --block-signal=INT true 2> /dev/null && echo --block-signal=INT)
+LAUNCHER := \#!/bin/sh\nexec env $(BLOCK_SIGNAL) "%s" -m anabranch "$$@"\n
+# Python loads the module, so that it does not link Python's library. Cargo compiles pyo3 again after a change of the variable.
+export PYO3_BUILD_EXTENSION_MODULE := 1
+# Tests start hundreds of programs: without stored bytecode each of them would compile its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 # Make passes MAKEFLAGS with a job server that its children may not use, and Cargo warns each time.
 CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
+# Cargo chooses the features of dependencies for all that it builds together. For a part of the workspace they differ from those
+# of the tests, and most crates would be compiled once more: with `checked`, programs, module and examples are built at once.
+BUILD = $(CARGO) build --profile $(PROFILE) --locked $(if $(filter checked,$(PROFILE)),--lib --bins --examples,--quiet $(1))
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build own loader proxy page dist lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
+.PHONY: build own loader proxy page dist lab test-lab bench-lab demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy page
@@ -47,12 +55,12 @@ loader: $(VENV)/.installed
 	elif ! pkg-config --exists libelf zlib 2> /dev/null; then \
 	  echo "$(NO_LOADER)" >&2; \
 	else \
-	  $(CARGO) build --profile $(PROFILE) --locked --quiet -p anabranch-cc && install -m 755 $(BUILT)/anabranch-cc $(LOADER); \
+	  $(call BUILD,-p anabranch-cc) && install -m 755 $(BUILT)/anabranch-cc $(LOADER); \
 	fi
 
 proxy: $(VENV)/.installed
 	@if [ "$$(uname -s)" = Linux ]; then \
-	  $(CARGO) build --profile $(PROFILE) --locked --quiet -p anabranch-proxy -p anabranch-endpoint-app && \
+	  $(call BUILD,-p anabranch-proxy -p anabranch-endpoint-app) && \
 	  install -m 755 $(BUILT)/anabranch-proxy $(PROXY) && \
 	  install -m 755 $(BUILT)/anabranch-endpoint $(ENDPOINT); \
 	fi
@@ -145,56 +153,67 @@ demo: build
 	@echo "Every point: results/demo.txt"
 
 ## test: set up and run every test and check
-# Tests of the machine wait most of the time, so that they run beside the others, and beside the compiler of the tests in Rust,
-# which has the lowest priority. Congestion controls of the kernel are those of the whole machine: the tests in Rust that load
-# them run after the tests of the machine.
-test: lint
-	$(MAKE) build
-	$(MAKE) --jobs=4 --output-sync=target PROGRAMS= LAST=test-of-machine \
-	  test-of-machine test-of-code-2 test-of-code-1 test-rust-whole test-rust-parts test-rust-kernel
+# Tests of the machine mostly wait, so that they run beside the other tests. clippy and the compiler of the tests in Rust have
+# the lowest priority; they run one after the other, since Cargo locks its folder. Congestion controls of the kernel are those
+# of the whole machine: the tests in Rust that load them run after the tests of the machine. ALSO names further targets.
+test: lint-text
+	$(MAKE) --jobs=4 build
+	$(MAKE) --jobs=6 --output-sync=target PROGRAMS= FIRST=lint-rust LAST=test-of-machine test-of-machine test-of-code-2 \
+	  test-of-code-1 lint-rust lint-types $(RUST_TESTS) $(ALSO)
 	@echo "$$(wc -l < $(SKIPS)) tests in Rust skipped here:"; cat $(SKIPS)
 
-lint: $(VENV)/.installed
+lint: lint-text lint-types lint-rust
+
+# These checks take seconds.
+lint-text: $(VENV)/.installed
 	cargo fmt --all --check
-	$(CARGO) clippy --profile $(TEST_PROFILE) --workspace --all-targets --locked -- -D warnings
 	$(BIN)/ruff check python tests docs/site
 	$(BIN)/ruff format --check python tests docs/site
-	$(BIN)/mypy
 	$(BIN)/python tests/prose/lint.py
+
+lint-types: $(VENV)/.installed
+	nice $(BIN)/mypy
+
+lint-rust:
+	nice $(CARGO) clippy --profile $(TEST_PROFILE) --workspace --all-targets --locked -- -D warnings
 
 # The same random cases each time, so that a failure is of the change; `cargo test` by hand draws others.
 # Tests that this machine cannot run are skipped; `make test` lists them at its end. ANABRANCH_ALLOW_SKIP=0 makes them fail,
 # as does `cargo test` by hand.
-RUST_TESTS := test-rust-kernel test-rust-parts test-rust-whole
+RUST_TESTS := test-rust-whole test-rust-runs test-rust-parts test-rust-kernel
 $(RUST_TESTS): export ANABRANCH_ALLOW_SKIP ?= 1
 $(RUST_TESTS): export ANABRANCH_SKIPS = $(CURDIR)/$(SKIPS)
 $(RUST_TESTS): export PROPTEST_RNG_SEED = 20261122
 
 test-rust:
-	$(MAKE) --jobs=2 --output-sync=target $(RUST_TESTS)
+	$(MAKE) --jobs=3 --output-sync=target $(RUST_TESTS)
 
 $(RUST_TESTS): test-rust-build
 
-test-rust-build:
+test-rust-build: $(FIRST)
 	@mkdir -p target && : > $(SKIPS)
-	nice $(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --no-run
+	nice $(CARGO) test --profile $(TEST_PROFILE) --locked --no-run
 
 # Unit tests, doctests and examples.
 test-rust-parts:
-	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --lib --bins
-	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --doc
+	$(CARGO) test --profile $(TEST_PROFILE) --locked --lib --bins
+	$(CARGO) test --profile $(TEST_PROFILE) --locked --doc
 	$(TEST_BUILT)/examples/own_control
 	$(TEST_BUILT)/examples/own_scheduler
 	$(TEST_BUILT)/examples/read_pcap
 
-# Tests that load congestion controls into the kernel are files whose names begin with kernel_. Both commands take the whole
-# workspace: for a part of it Cargo would choose other features, and compile most crates again. LAST names a target that has to
+# Tests that load congestion controls into the kernel are files whose names begin with kernel_. Both commands take all
+# packages: for a part of them Cargo would choose other features, and compile most crates again. LAST names a target that has to
 # end before.
 test-rust-kernel: $(LAST)
-	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test 'kernel_*'
+	$(CARGO) test --profile $(TEST_PROFILE) --locked --test 'kernel_*'
+
+# Simulations compute all the time, most others wait for the kernel and its clock: they run at the same time.
+test-rust-runs:
+	nice $(CARGO) test --profile $(TEST_PROFILE) --locked --test 'ru*'
 
 test-rust-whole:
-	$(CARGO) test --profile $(TEST_PROFILE) --workspace --locked --test '[!k]*'
+	$(CARGO) test --profile $(TEST_PROFILE) --locked --test '[!kr]*' --test 'r[!u]*'
 
 # Programs and native module that the tests in Python use. `make test` has built them before, and leaves this empty.
 PROGRAMS := build
@@ -215,6 +234,14 @@ test-of-code-1: $(PROGRAMS)
 
 test-of-code-2: $(PROGRAMS)
 	$(BIN)/pytest -m "not machine" tests/test_[!a-e]*.py
+
+# Counted instructions repeat on a loaded machine, times do not. Counts of another compiler are skipped with a message.
+test-of-instructions: $(PROGRAMS)
+	@if command -v valgrind > /dev/null; then \
+	  $(BIN)/anabranch bench --baseline .ci/instructions.json; \
+	else \
+	  echo "skipped: valgrind is missing" >&2; \
+	fi
 
 ## audit: check licences, advisories and sources of all dependencies; needs the network, cargo-deny and pip-audit
 audit:
@@ -285,10 +312,25 @@ $(VENV)/.installed: requirements.lock
 	$(BIN)/pip install --quiet --no-deps --requirement requirements.lock
 	@touch $@
 
+# The package of a release is installed by maturin. That of `checked` is the source with the module that all else is built with;
+# maturin reads its description.
+ifeq ($(PROFILE),checked)
+define INSTALL_MODULE
+	$(call BUILD)
+	install -m 755 $(BUILT)/lib_native.so python/anabranch/_native.abi3.so
+	$(BIN)/maturin pep517 write-dist-info --quiet --interpreter $(BIN)/python --metadata-directory target/dist-info
+	echo "$(CURDIR)/python" > "$$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')/anabranch.pth"
+endef
+else
+define INSTALL_MODULE
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) env -u MAKEFLAGS $(BIN)/maturin develop --profile $(PROFILE) --locked
+endef
+endif
+
 # The stamp has the time before the build: a source that changes meanwhile is newer.
 $(NATIVE): $(VENV)/.installed pyproject.toml $(RUST)
 	@rm -f $(VENV)/.native-built*
 	@touch $@.begin
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) env -u MAKEFLAGS $(BIN)/maturin develop --profile $(PROFILE) --locked
-	@if env --block-signal=INT true 2> /dev/null; then printf '$(LAUNCHER)' "$(CURDIR)/$(BIN)/python" > $(BIN)/anabranch; fi
+	$(INSTALL_MODULE)
+	@printf '$(LAUNCHER)' "$(CURDIR)/$(BIN)/python" > $(BIN)/anabranch && chmod +x $(BIN)/anabranch
 	@mv $@.begin $@
