@@ -28,13 +28,17 @@ SKIPS := target/skipped-tests.txt
 BUILD = $(CARGO) build --profile $(PROFILE) --locked $(if $(filter checked,$(PROFILE)),--lib --bins --examples,--quiet $(1))
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build own loader proxy page dist lab test-lab bench-lab demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop clean
+.PHONY: build compile own loader proxy page dist lab test-lab bench-lab demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop clean
 
 ## build: leave the command at .venv/bin/anabranch
-build: $(NATIVE) loader proxy page
+build: compile $(NATIVE) loader proxy page
 	@echo "the command is $(BIN)/anabranch; to call it by its name: . $(BIN)/activate"
 	@if [ "$$(uname -s)" = Linux ] && [ ! -x $(LOADER) ]; then echo "left out: $(NO_LOADER)" >&2; fi
 	@if [ ! -f $(LAB) ]; then echo "left out: $(NO_LAB)" >&2; fi
+
+# With several jobs, `checked` compiles while the packages of Python are installed. Other profiles compile part by part, below.
+compile:
+	@$(if $(filter checked,$(PROFILE)),$(call BUILD),:)
 
 ## own: build the command with the algorithms of a crate outside the workspace: make own CRATE=../my-control
 # The command in .venv then has them; make build removes them, since it builds the module again.
