@@ -76,7 +76,11 @@ impl Histogram {
         let block = bucket / BUCKETS_PER_BLOCK * BUCKETS_PER_BLOCK;
         let (mut first, mut end) = (block, block + BUCKETS_PER_BLOCK);
         if !self.weights.is_empty() {
-            (first, end) = (first.min(self.first), end.max(self.first + self.weights.len()));
+            // A copy for each block would cost the square of the range.
+            let growth = self.weights.len() / 4 / BUCKETS_PER_BLOCK * BUCKETS_PER_BLOCK;
+            let (before, after) = (self.first, self.first + self.weights.len());
+            first = if bucket < before { first.min(before.saturating_sub(growth)) } else { before };
+            end = if bucket < before { after } else { end.max(after + growth) };
         }
         let mut weights = vec![0; end - first];
         let kept = self.first.saturating_sub(first);
