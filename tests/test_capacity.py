@@ -6,10 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import anabranch
-from anabranch.fairness.capacity import directions
+from anabranch.fairness.capacity import Path as LinkPath
+from anabranch.fairness.capacity import directions, largest_total_bps
 from anabranch.fairness.possible import possible_bps
+from anabranch.fairness.solver import solve
 
 LINK = """
 [[link]]
@@ -121,3 +125,45 @@ def test_connection_behind_a_proxy_limits_the_flow() -> None:
     assert {name: rates["F"] for name, rates in found.allocations.items()} == {
         name: pytest.approx(16e6, rel=1e-6) for name in found.allocations
     }
+
+
+def total(paths: list[str], rates: dict[str, float]) -> float:
+    """The largest total rate of paths, each with a letter for each link."""
+    ways: list[LinkPath] = [tuple((name, True) for name in path) for path in paths]
+    return largest_total_bps(ways, {(name, True): rate for name, rate in rates.items()})
+
+
+@pytest.mark.parametrize(
+    ("paths", "rates", "expected"),
+    [
+        (["aX", "bX"], {"a": 30.0, "b": 30.0, "X": 20.0}, 20.0),
+        (["aX", "bX"], {"a": 3.0, "b": 5.0, "X": 20.0}, 8.0),
+        (["aXY", "bXY"], {"a": 30.0, "b": 30.0, "X": 20.0, "Y": 15.0}, 15.0),
+        (["aX", "bX", "cY", "dY", "e"], {**dict.fromkeys("abcd", 10.0), "X": 12.0, "Y": 11.0, "e": 2.0}, 25.0),
+        (["aX", "aX", "bX"], {"a": 30.0, "b": 0.0, "X": 20.0}, 20.0),
+        ([], {}, 0.0),
+    ],
+)
+def test_separate_bottlenecks_need_no_solver(
+    paths: list[str], rates: dict[str, float], expected: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("anabranch.fairness.capacity.solve", None)
+    assert total(paths, rates) == expected
+
+
+def test_path_over_two_shared_bottlenecks_is_solved() -> None:
+    # The path over both takes twice the room of the others, so it gets nothing.
+    assert total(["XY", "X", "Y"], {"X": 10.0, "Y": 6.0}) == pytest.approx(16.0)
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abcdef"), min_size=1, max_size=4, unique=True), max_size=5),
+    st.lists(st.integers(0, 9), min_size=6, max_size=6),
+)
+def test_total_equals_that_of_the_solver(paths: list[list[str]], numbers: list[int]) -> None:
+    rates = dict(zip("abcdef", map(float, numbers), strict=True))
+    names = ["".join(path) for path in paths]
+    single = sorted(set(names))
+    uses = [[float(name in path) for path in single] for name in rates]
+    best = -solve([-1.0] * len(single), uses, list(rates.values())).cost if single else 0.0
+    assert total(names, rates) == pytest.approx(best)

@@ -120,3 +120,15 @@ except anabranch.InputError as error:
 def test_package_loads_no_extra() -> None:
     code = f"import anabranch.cli, anabranch.results\nprint([name for name in {HIDDEN!r} if name in sys.modules])"
     assert without([], "import sys\n" + code).stdout == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (("run", SCENARIO), ["numpy", "highspy", "msgspec", "anabranch.cli.study", "anabranch.study.claims"]),
+        (("study", "list"), ["numpy", "highspy", "rich", "anabranch.cli.testbed", "anabranch.cli.meter"]),
+    ],
+)
+def test_command_imports_only_its_modules(arguments: tuple[str, ...], unused: list[str]) -> None:
+    found = command(unused, *arguments)
+    assert (found.returncode, found.stderr) == (0, "")

@@ -8,66 +8,74 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import UserDict
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from anabranch._core.simulator import version
-from anabranch.cli.advise import advise
-from anabranch.cli.bench import bench
-from anabranch.cli.buffers import buffers
-from anabranch.cli.cc import cc
-from anabranch.cli.compare import compare
-from anabranch.cli.endpoint import endpoint
-from anabranch.cli.examples import examples
-from anabranch.cli.explain import explain
-from anabranch.cli.fair import fair
-from anabranch.cli.inspect import list_command, schema
-from anabranch.cli.lab import lab
-from anabranch.cli.man import man
-from anabranch.cli.meter import meter
-from anabranch.cli.observe import observe
-from anabranch.cli.proxy import proxy
-from anabranch.cli.replay import replay
-from anabranch.cli.run import run
-from anabranch.cli.study import study
-from anabranch.cli.testbed import doctor, emulate, testbed
 from anabranch.errors import InputError, RunFailed, is_full
 from anabranch.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 INTERRUPTED = 130
 
 # Click's message for a text such as "1e3" is "'1e3' is not a valid integer range".
 click.IntRange.name, click.FloatRange.name = "whole number", "number"
 
+_PLACES = {
+    "run": ("run", "run"),
+    "replay": ("replay", "replay"),
+    "lab": ("lab", "lab"),
+    "explain": ("explain", "explain"),
+    "advise": ("advise", "advise"),
+    "compare": ("compare", "compare"),
+    "fair": ("fair", "fair"),
+    "buffers": ("buffers", "buffers"),
+    "study": ("study", "study"),
+    "emulate": ("testbed", "emulate"),
+    "testbed": ("testbed", "testbed"),
+    "meter": ("meter", "meter"),
+    "observe": ("observe", "observe"),
+    "cc": ("cc", "cc"),
+    "proxy": ("proxy", "proxy"),
+    "endpoint": ("endpoint", "endpoint"),
+    "doctor": ("testbed", "doctor"),
+    "list": ("inspect", "list_command"),
+    "schema": ("inspect", "schema"),
+    "bench": ("bench", "bench"),
+    "examples": ("examples", "examples"),
+    "man": ("man", "man"),
+}
+"""Module and function of each command."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(UserDict[str, click.Command]):
+    """Imports a command when it is read: a call needs one of them, and importing all takes longer than most calls."""
+
+    def __getitem__(self, key: str) -> click.Command:
+        if key not in self.data:
+            module, function = _PLACES[key]
+            self.data[key] = getattr(import_module(f"{__name__}.{module}"), function)
+        return self.data[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in _PLACES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+@click.group(commands=_Commands(), context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version(), "-V", "--version", prog_name="anabranch", message="%(prog)s %(version)s")
 def cli() -> None:
     """A laboratory for multipath transport: run scenarios, sweep them, and compare them with published numbers."""
-
-
-cli.add_command(run)
-cli.add_command(replay)
-cli.add_command(lab)
-cli.add_command(explain)
-cli.add_command(advise)
-cli.add_command(compare)
-cli.add_command(fair)
-cli.add_command(buffers)
-cli.add_command(study)
-cli.add_command(emulate)
-cli.add_command(testbed)
-cli.add_command(meter)
-cli.add_command(observe)
-cli.add_command(cc)
-cli.add_command(proxy)
-cli.add_command(endpoint)
-cli.add_command(doctor)
-cli.add_command(list_command)
-cli.add_command(schema)
-cli.add_command(bench)
-cli.add_command(examples)
-cli.add_command(man)
 
 
 def main(arguments: list[str] | None = None) -> None:

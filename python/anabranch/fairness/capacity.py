@@ -173,10 +173,22 @@ def largest_total_bps(paths: Sequence[Path], rates: Mapping[Direction, float]) -
         RunFailed: If the solver does not find a solution.
 
     """
-    # Paths over the same links count once. Paths without a common link do not limit one another.
+    # Paths over the same links count once.
     single = sorted(set(paths))
-    if max(Counter(direction for path in single for direction in path).values(), default=0) <= 1:
-        return math.fsum(min(rates[direction] for direction in path) for path in single)
+    most = {path: min(rates[direction] for direction in path) for path in single}
+    users: defaultdict[Direction, list[Path]] = defaultdict(list)
+    for path in single:
+        for direction in set(path):
+            users[direction].append(path)
+    shared: defaultdict[tuple[Path, ...], float] = defaultdict(lambda: math.inf)
+    for direction, over in users.items():
+        shared[tuple(over)] = min(shared[tuple(over)], rates[direction])
+    # Any other direction carries the largest rates of all its paths at the same time.
+    narrow = {over: rate for over, rate in shared.items() if rate < math.fsum(most[path] for path in over)}
+    narrowed = Counter(path for over in narrow for path in over)
+    if max(narrowed.values(), default=0) <= 1:
+        # No narrow direction limits the paths of another one. Loading the solver takes longer than a short run.
+        return math.fsum([*narrow.values(), *(most[path] for path in single if path not in narrowed)])
     bounds = sorted({direction for path in single for direction in path})
     limits = reachable(single, rates, bounds)
     # The largest limit is the unit: the solver's absolute tolerances then have the same effect in all scenarios.

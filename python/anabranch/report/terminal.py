@@ -13,8 +13,6 @@ from anabranch.printable import printable
 from anabranch.report.run_tables import number, sheets
 from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.uncoupled import uncoupled
-from anabranch.study.claims import listed
-from anabranch.study.store import describe_unreadable
 from anabranch.sweep import plain
 
 if TYPE_CHECKING:
@@ -236,6 +234,8 @@ def other_builds(analysis: Analysis, build: str) -> str:
 
 def unreadable(analysis: Analysis) -> str:
     """A sentence on stored runs of another layout; empty if there are none."""
+    from anabranch.study.store import describe_unreadable
+
     return describe_unreadable(analysis.unreadable)
 
 
@@ -253,6 +253,7 @@ def absences(analysis: Analysis) -> list[str]:
     """A sentence for each figure that selects values that no run has, that some runs lack, or that it cannot show."""
     # Matplotlib, which other users of this module do not need.
     from anabranch.plot.panels import unshown
+    from anabranch.study.claims import listed
 
     sentences = []
     for figure in analysis.study.figures:

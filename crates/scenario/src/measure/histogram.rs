@@ -7,6 +7,9 @@ use anabranch_base::time::Duration;
 const BITS_PER_OCTAVE: u32 = 9;
 const BUCKETS_PER_OCTAVE: u64 = 1 << BITS_PER_OCTAVE;
 
+/// The stored range begins and ends at multiples of this number of buckets.
+const BUCKETS_PER_BLOCK: usize = 64;
+
 /// A weighted histogram of durations. Its mean and extremes are exact. A quantile is the value of the
 /// weight's rank (nearest rank, no interpolation) with a relative error below 0.1 %, and never beyond the
 /// extremes.
@@ -14,7 +17,10 @@ const BUCKETS_PER_OCTAVE: u64 = 1 << BITS_PER_OCTAVE;
 pub struct Histogram {
     /// Bucket of the first counter: only the occurring range is stored.
     first: usize,
-    weights: Vec<u64>,
+    /// Weight of each bucket of the range, modulo 2³²: a flow has a histogram with thousands of buckets.
+    weights: Vec<u32>,
+    /// The rest of the weight of some buckets, in units of 2³².
+    carries: Vec<(usize, u32)>,
     total: u64,
     weighted_nanos: u128,
     min: Duration,
@@ -26,6 +32,7 @@ impl Default for Histogram {
         Self {
             first: 0,
             weights: Vec::new(),
+            carries: Vec::new(),
             total: 0,
             weighted_nanos: 0,
             min: Duration::MAX,
@@ -47,29 +54,57 @@ impl Histogram {
         self.max = self.max.max(value);
         self.total += weight;
         self.weighted_nanos += u128::from(value.as_nanos()) * u128::from(weight);
-        let bucket = bucket(value.as_nanos());
-        match self.weights.get_mut(bucket.wrapping_sub(self.first)) {
-            Some(sum) => *sum += weight,
-            None => *self.make_room(bucket) += weight,
+        self.add_to_bucket(bucket(value.as_nanos()), weight);
+    }
+
+    #[inline]
+    fn add_to_bucket(&mut self, bucket: usize, weight: u64) {
+        if bucket.wrapping_sub(self.first) >= self.weights.len() {
+            self.make_room(bucket);
+        }
+        let low = &mut self.weights[bucket - self.first];
+        let sum = u64::from(*low) + weight;
+        *low = sum as u32;
+        if let carry @ 1.. = (sum >> 32) as u32 {
+            self.carry(bucket, carry);
         }
     }
 
-    /// The counter of a bucket outside the stored range, which is enlarged.
+    /// Enlarges the stored range, so that it includes a bucket.
     #[cold]
-    fn make_room(&mut self, bucket: usize) -> &mut u64 {
-        if self.weights.is_empty() {
-            self.first = bucket;
+    fn make_room(&mut self, bucket: usize) {
+        let block = bucket / BUCKETS_PER_BLOCK * BUCKETS_PER_BLOCK;
+        let (mut first, mut end) = (block, block + BUCKETS_PER_BLOCK);
+        if !self.weights.is_empty() {
+            // A copy for each block would cost the square of the range.
+            let growth = self.weights.len() / 4 / BUCKETS_PER_BLOCK * BUCKETS_PER_BLOCK;
+            let (before, after) = (self.first, self.first + self.weights.len());
+            first = if bucket < before { first.min(before.saturating_sub(growth)) } else { before };
+            end = if bucket < before { after } else { end.max(after + growth) };
         }
-        if bucket < self.first {
-            let missing = self.first - bucket;
-            self.weights.splice(0..0, core::iter::repeat_n(0, missing));
-            self.first = bucket;
+        let mut weights = vec![0; end - first];
+        let kept = self.first.saturating_sub(first);
+        weights[kept..kept + self.weights.len()].copy_from_slice(&self.weights);
+        (self.first, self.weights) = (first, weights);
+    }
+
+    #[cold]
+    fn carry(&mut self, bucket: usize, carry: u32) {
+        match self.carries.iter_mut().find(|(other, _)| *other == bucket) {
+            Some((_, sum)) => *sum += carry,
+            None => self.carries.push((bucket, carry)),
         }
-        let at = bucket - self.first;
-        if at >= self.weights.len() {
-            self.weights.resize(at + 1, 0);
-        }
-        &mut self.weights[at]
+    }
+
+    /// Buckets with a weight, ascending.
+    fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
+        let whole = |(at, &low): (usize, &u32)| {
+            let bucket = self.first + at;
+            let carry =
+                self.carries.iter().find(|(other, _)| *other == bucket).map_or(0, |(_, carry)| *carry);
+            (bucket, u64::from(carry) << 32 | u64::from(low))
+        };
+        self.weights.iter().enumerate().map(whole).filter(|(_, weight)| *weight > 0)
     }
 
     /// The exact mean in seconds; `None` without a value.
@@ -85,11 +120,11 @@ impl Histogram {
             return Some(self.max.as_secs_f64());
         }
         let mut sum = 0;
-        for (at, &weight) in self.weights.iter().enumerate() {
+        for (bucket, weight) in self.buckets() {
             sum += weight;
             if sum >= target {
                 let [least, most] = [self.min, self.max].map(|extreme| extreme.as_nanos() as f64);
-                return Some(middle(self.first + at).clamp(least, most) / 1e9);
+                return Some(middle(bucket).clamp(least, most) / 1e9);
             }
         }
         None
@@ -101,12 +136,8 @@ impl Histogram {
         self.max = self.max.max(other.max);
         self.total += other.total;
         self.weighted_nanos += other.weighted_nanos;
-        for (at, &weight) in other.weights.iter().enumerate().filter(|(_, weight)| **weight > 0) {
-            let bucket = other.first + at;
-            match self.weights.get_mut(bucket.wrapping_sub(self.first)) {
-                Some(sum) => *sum += weight,
-                None => *self.make_room(bucket) += weight,
-            }
+        for (bucket, weight) in other.buckets() {
+            self.add_to_bucket(bucket, weight);
         }
     }
 
@@ -177,6 +208,23 @@ mod tests {
         histogram.add(Duration::from_secs(100), 1);
         assert!((histogram.quantile_s(0.99).unwrap() / 0.001 - 1.0).abs() < 0.001);
         assert!((histogram.quantile_s(0.999).unwrap() / 100.0 - 1.0).abs() < 0.001);
+    }
+
+    #[test]
+    fn weights_may_exceed_32_bits() {
+        let mut histogram = Histogram::new();
+        let heavy = 3 << 33;
+        for (millis, weight) in [(40, heavy), (1, u64::from(u32::MAX)), (1, 1), (7, heavy)] {
+            histogram.add(Duration::from_millis(millis), weight);
+        }
+        let mut both = histogram.clone();
+        both.merge(&histogram);
+        // Shares of the weight: 1 of 13 for 1 ms, and 6 of 13 each for 7 ms and 40 ms.
+        for (q, expected) in [(0.07, 0.001), (0.08, 0.007), (0.53, 0.007), (0.54, 0.04)] {
+            for found in [histogram.quantile_s(q).unwrap(), both.quantile_s(q).unwrap()] {
+                assert!((found / expected - 1.0).abs() < 0.001, "{q}: {found}");
+            }
+        }
     }
 
     #[test]

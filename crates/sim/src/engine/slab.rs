@@ -13,8 +13,15 @@ use anabranch_wire::{Ecn, Packet};
 /// Message of the panic at the use of a stale handle.
 const NO_STALE_HANDLE: &str = "no handle is used after its packet was taken";
 
-/// Slots of a new pool.
-const INITIAL_SLOTS: usize = 256;
+/// Slots of a block.
+const BLOCK_SLOTS: usize = 256;
+
+/// The pool grows when less than this part of its slots is free. The search for a free slot examines 64 slots at a time,
+/// and all slots once per circle: with one free slot in 16, that is a quarter of a step per packet.
+const FREE_PART: usize = 16;
+
+/// Growth of the pool, as a part of its blocks. Packets in flight are most of the memory of a large scenario.
+const GROWTH_PART: usize = 8;
 
 /// Storage of a packet: two cache lines.
 #[derive(Debug, Default)]
@@ -23,10 +30,21 @@ struct Slot(Option<Packet>);
 
 const _: () = assert!(size_of::<Slot>() <= 128, "a packet has outgrown two cache lines");
 
+/// Slots that are allocated together. The pool grows by whole blocks, and no packet moves: a copy of all packets would take
+/// the memory of the pool a second time.
+#[derive(Debug)]
+struct Block(Box<[Slot; BLOCK_SLOTS]>);
+
+impl Default for Block {
+    fn default() -> Self {
+        Self(Box::new(core::array::from_fn(|_| Slot::default())))
+    }
+}
+
 /// A pool of packets.
 #[derive(Debug, Default)]
 pub struct PacketSlab {
-    slots: Vec<Slot>,
+    blocks: Vec<Block>,
     /// One bit per slot; set if the slot is free.
     free: Vec<u64>,
     /// Start of the search for the next free slot.
@@ -44,16 +62,16 @@ impl PacketSlab {
     /// Stores a packet; the handle stays valid until [`take`](Self::take).
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> u32 {
-        // While at least a quarter of the slots is free, the next free one is usually close.
-        if 4 * self.used >= 3 * self.slots.len() {
+        let slots = self.slots();
+        if self.used + slots / FREE_PART >= slots {
             self.grow();
         }
         let slot = self.find_free();
         self.free[slot / 64] &= !(1 << (slot % 64));
-        self.next = if slot + 1 < self.slots.len() { slot + 1 } else { 0 };
+        self.next = if slot + 1 < self.slots() { slot + 1 } else { 0 };
         self.used += 1;
         self.high_water = self.high_water.max(self.used);
-        self.slots[slot].0 = Some(packet);
+        *self.slot_mut(slot) = Some(packet);
         slot as u32
     }
 
@@ -63,18 +81,19 @@ impl PacketSlab {
         let slot = id as usize;
         self.free[slot / 64] |= 1 << (slot % 64);
         self.used -= 1;
-        self.slots[slot].0.take().expect(NO_STALE_HANDLE)
+        self.slot_mut(slot).take().expect(NO_STALE_HANDLE)
     }
 
     /// A packet.
     pub fn get(&self, id: u32) -> &Packet {
-        self.slots[id as usize].0.as_ref().expect(NO_STALE_HANDLE)
+        let slot = id as usize;
+        self.blocks[slot / BLOCK_SLOTS].0[slot % BLOCK_SLOTS].0.as_ref().expect(NO_STALE_HANDLE)
     }
 
     /// A packet, to change it.
     #[inline]
     pub fn get_mut(&mut self, id: u32) -> &mut Packet {
-        self.slots[id as usize].0.as_mut().expect(NO_STALE_HANDLE)
+        self.slot_mut(id as usize).as_mut().expect(NO_STALE_HANDLE)
     }
 
     /// Sets the ECN field of a packet, and returns the packet.
@@ -113,15 +132,25 @@ impl PacketSlab {
         found.map_or(0, |word| word * 64 + self.free[word].trailing_zeros() as usize)
     }
 
+    /// Number of slots.
+    #[inline]
+    const fn slots(&self) -> usize {
+        self.blocks.len() * BLOCK_SLOTS
+    }
+
+    #[inline]
+    fn slot_mut(&mut self, slot: usize) -> &mut Option<Packet> {
+        &mut self.blocks[slot / BLOCK_SLOTS].0[slot % BLOCK_SLOTS].0
+    }
+
     #[cold]
     fn grow(&mut self) {
-        let slots = (self.slots.len() * 3 / 2).next_multiple_of(64).max(INITIAL_SLOTS);
-        assert!(u32::try_from(slots - 1).is_ok(), "handles have 32 bits");
+        let blocks = self.blocks.len() + (self.blocks.len() / GROWTH_PART).max(1);
+        assert!(u32::try_from(blocks * BLOCK_SLOTS - 1).is_ok(), "handles have 32 bits");
         // New slots are used next, so that the order of addresses stays the order of sending.
-        self.next = self.slots.len();
-        self.slots.reserve_exact(slots - self.slots.len());
-        self.slots.resize_with(slots, Slot::default);
-        self.free.resize(slots / 64, u64::MAX);
+        self.next = self.slots();
+        self.blocks.resize_with(blocks, Block::default);
+        self.free.resize(self.slots() / 64, u64::MAX);
     }
 }
 

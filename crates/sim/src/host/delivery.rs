@@ -5,6 +5,7 @@
 
 use super::fragments::Fragments;
 use super::meters::MAX_MEASURED_STREAMS;
+use super::write_times::WriteTimes;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Delivery;
 use anabranch_scenario::measure::{Datagrams, Deliveries, Histogram, Voice};
@@ -26,14 +27,13 @@ pub enum Service {
 /// doubled since the last removal.
 const MIN_RECORDS_TO_PRUNE: usize = 1024;
 
-/// A write: a range of bytes that were written at one time.
+/// A written message or datagrams: a range of bytes that were written at one time.
 #[derive(Clone, Copy, Debug)]
 struct WriteRecord {
     start: u64,
     end: u64,
     born: Time,
-    /// Bytes whose delivery is not known yet. For a stream it stays at the written length, since only the first
-    /// record can be delivered in part.
+    /// Bytes whose delivery is not known yet.
     open: u64,
 }
 
@@ -42,8 +42,10 @@ struct WriteRecord {
 pub struct DeliveryChecker {
     service: Service,
     written: u64,
-    /// Ascending by offset, and without gaps except for datagrams.
+    /// Messages and datagrams, ascending by offset, and without gaps except for datagrams.
     records: VecDeque<WriteRecord>,
+    /// Data of a stream.
+    stream: WriteTimes,
     /// Number of records at which those of settled datagrams are removed.
     many_records: usize,
     /// All stream data below this offset was delivered.
@@ -99,11 +101,11 @@ pub struct Access {
 impl DeliveryChecker {
     /// A checker for a flow with this service.
     pub fn new(service: Service) -> Self {
-        let records = VecDeque::new();
         Self {
             service,
             written: 0,
-            records,
+            records: VecDeque::new(),
+            stream: WriteTimes::default(),
             many_records: MIN_RECORDS_TO_PRUNE,
             next: 0,
             delivered: 0,
@@ -227,8 +229,8 @@ impl DeliveryChecker {
         if let Some(log) = &mut self.log {
             log.push_back(Access { at: born, read: false, offset: start, len });
         }
-        match self.records.back_mut() {
-            Some(last) if self.service == Service::Stream && last.born == born => last.end = end,
+        match self.service {
+            Service::Stream => self.stream.push(len, born),
             _ => self.records.push_back(WriteRecord { start, end, born, open: len }),
         }
         if self.service == Service::Datagrams && self.records.len() > self.many_records {
@@ -353,16 +355,12 @@ impl DeliveryChecker {
         }
         let end = delivery.offset + delivery.len;
         while self.next < end {
-            let Some(&WriteRecord { end: run, born, .. }) = self.records.front() else { break };
-            let upto = run.min(end);
-            self.delays.add(now.since(born), upto - self.next);
+            let Some((len, born)) = self.stream.take(end - self.next) else { break };
+            self.delays.add(now.since(born), len);
             if let Some(runs) = &mut self.runs {
-                runs.push_back((upto - self.next, born));
+                runs.push_back((len, born));
             }
-            self.next = upto;
-            if upto == run {
-                self.records.pop_front();
-            }
+            self.next += len;
         }
         Ok(())
     }
@@ -507,7 +505,7 @@ mod tests {
         // 100 bytes of 20 ms, 100 of 10 ms and 200 of 20 ms.
         assert!((checker.delays().mean_s().unwrap() - 0.0175).abs() < 1e-12);
         assert_eq!((checker.written(), checker.delivered()), (400, 400));
-        assert!(checker.records.is_empty());
+        assert!(checker.stream.is_empty());
     }
 
     #[test]

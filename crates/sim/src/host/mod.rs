@@ -14,6 +14,7 @@ mod relay;
 mod returns;
 mod side;
 mod template;
+mod write_times;
 
 pub use applications::{Applications, State, Transfer};
 pub use arrivals::{ArrivingFlow, ArrivingFlows, Totals};

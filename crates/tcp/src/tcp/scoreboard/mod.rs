@@ -33,6 +33,9 @@ pub(crate) enum SegmentState {
     Sacked,
 }
 
+/// Smallest number of segments for which memory is kept.
+const MIN_KEPT_SEGMENTS: usize = 64;
+
 /// An outstanding segment. Offsets count sequence numbers from the first data byte; a FIN takes the last one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
@@ -219,11 +222,21 @@ impl Scoreboard {
             self.sacked.remove(0, ack);
             if self.sacked.is_empty() {
                 self.cuts = 0;
+                self.release_memory();
             }
         }
         self.lost_mark = self.lost_mark.max(ack);
         self.cursor = self.cursor.max(ack);
         acked
+    }
+
+    /// Releases memory after a loss, if less than a quarter of it is in use: the first loss ends a slow start, whose last
+    /// round trip is the longest list of many connections.
+    fn release_memory(&mut self) {
+        let kept = MIN_KEPT_SEGMENTS.max(2 * self.segments.len());
+        if self.segments.capacity() > 2 * kept {
+            self.segments.shrink_to(kept);
+        }
     }
 
     /// Processes a SACK block `[left, right)`. Calls `each` with every newly acknowledged segment before it is

@@ -33,6 +33,21 @@ fn three_blocks_or_over_two_segments_mark_a_loss() {
 }
 
 #[test]
+fn memory_is_released_after_a_loss() {
+    let mut b = board(4000);
+    b.sack(100, 200, |_| {});
+    b.acknowledge(390_000);
+    assert_eq!(b.segments.len(), 100);
+    assert!((200..400).contains(&b.segments.capacity()), "{}", b.segments.capacity());
+    // A list that uses more than a quarter of its memory keeps it.
+    let before = b.segments.capacity();
+    b.sack(391_000, 391_100, |_| {});
+    b.acknowledge(394_000);
+    assert_eq!((b.segments.len(), b.segments.capacity()), (60, before));
+    b.check();
+}
+
+#[test]
 fn a_retransmission_counts_in_the_pipe_again() {
     let mut b = board(5);
     b.sack(100, 500, |_| {});
