@@ -10,6 +10,7 @@ import pytest
 
 import anabranch
 from anabranch import InputError, Scenario
+from anabranch.explain.endpoint_remedies import host_cost
 from anabranch.explain.explanation import Explanation, Options, explain
 from anabranch.explain.facts import Facts
 from anabranch.explain.finding import Measured
@@ -47,6 +48,7 @@ to = "phone"
 protocol = "mptcp"
 """
 EVENT = '[[event]]\nat = "2 s"\nlink = "lte"\nset = { state = "down" }\n'
+BUSY_HOST = '[[host]]\nname = "phone"\ncost = { packet = "1 ms" }\n'
 ALL = Options(reps=1, time_limit_s=600.0)
 
 DELAYED = ("link.dsl.delay=100 ms", "link.lte.delay=100 ms")
@@ -71,6 +73,7 @@ PLANTED = [
     ("path-not-used", ("flow.F.protocol=sctp",), ""),
     ("initial-path", ('flow.F.workload={kind="file",size="30 kB"}', "link.dsl.delay=150 ms"), ""),
     ("scheduler", ("flow.F.scheduler=redundant",), ""),
+    ("host-cost", (), BUSY_HOST),
     ("capacity", (), ""),
 ]
 
@@ -121,6 +124,25 @@ def test_middlebox_is_first(kind: str) -> None:
     found = explain(Scenario.from_toml(THROUGH_M + SECOND_LINK + box), ALL)
     assert found.first.kind == "middlebox"
     assert found.first.subject == "M"
+
+
+def test_busy_hosts_are_named_with_drops() -> None:
+    costs = BUSY_HOST.replace("1 ms", "2 ms").replace('" }', '", backlog = "10 packets" }')
+    slow = two_paths(more=costs + costs.replace("phone", "server"))
+    one, *rest = host_cost(Facts.of(anabranch.run(slow).document, None))
+    assert re.fullmatch(
+        r'Host "phone" is too slow for its packets: its processor was busy for [0-9]+ % of the time and dropped '
+        r"[0-9,]+ packets beyond its backlog",
+        one.cause,
+    )
+    assert [each.subject for each in (one, *rest)] == ["phone", "server", "phone, server"]
+    assert rest[-1].settings == tuple(f'host.{name}.cost={{ packet="0 us" }}' for name in ("phone", "server"))
+    assert all(0.3 < each.evidence <= 1.0 for each in (one, *rest))
+
+
+def test_idle_host_is_no_cause() -> None:
+    idle = two_paths(more=BUSY_HOST.replace("1 ms", "10 us"))
+    assert not list(host_cost(Facts.of(anabranch.run(idle).document, None)))
 
 
 def test_small_packets_with_framing_are_first() -> None:

@@ -141,6 +141,7 @@ def test_conflicting_flow_settings_are_refused(second: str, says: str) -> None:
         (NEW, ("flow.F.congestion=lia-2011",), "load the module tcp_lia-2011 if there is one"),
         (NEW, ('flow.F.paths="ndiffports:3"',), "use fullmesh, disjoint or default"),
         (NEW, ("flow.F.syn_retransmission=multipath",), "retransmits a SYN over the same address pair only"),
+        (NEW, ("flow.F.network_control=true",), "the kernel sends no requests of network control"),
         (LIA, ("flow.F.congestion=lia", "flow.F.couple=shared"), "couple all paths"),
         (Kernel("6.12.0", ("reno",), (), mptcp=True, tun=False), (), "modprobe tun"),
     ],

@@ -306,7 +306,8 @@ between = ["S", "C"]
             "[[flow]]\nname = \"F{number}\"\nfrom = \"A\"\nto = \"C\"\nprotocol = \"{protocol}\"\n{rest}\n"
         );
     }
-    for ip in ["v4", "v6"] {
+    let mptcp = text.replace("\"cmt-sctp\"", "\"mptcp\"\npaths = \"disjoint\"");
+    for (ip, text) in [("v4", &text), ("v6", &text), ("v4", &mptcp), ("v6", &mptcp)] {
         let text = text.replace("duration", &format!("ip = \"{ip}\"\nduration"));
         let (links, _) = compare_networks("ecmp", &text, (1000, false));
         assert!(

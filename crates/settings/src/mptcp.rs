@@ -3,7 +3,7 @@
 use super::key::{Key, Part, Takes};
 pub use super::policy::{DeadPathProbe, Penalisation, SynRetransmission};
 use super::row::settings;
-use super::shared::{MECHANISMS_IN_START_UP, SLOW_START};
+use super::shared::{MECHANISMS_IN_START_UP, NETWORK_CONTROL, SLOW_START};
 use super::tcp;
 use super::unroutable;
 use super::words::{schedulers, words};
@@ -115,6 +115,10 @@ settings! {
             )
             .part(Part::Multipath)
             .unless_default();
+        /// Interval at which each subflow requests a way from the routers by an option of IP (Becke2014 §8.1.2); `None`
+        /// for no requests.
+        network_control: Option<Duration> = None
+            => NETWORK_CONTROL;
         /// Characteristics of paths; empty if they are unknown.
         known_paths: Arc<[KnownPath]> = Arc::default();
         /// Pairs of an own and a peer's address without a route: no subflow is opened between them.

@@ -10,8 +10,8 @@ use super::protocols::Protocols;
 use super::row::settings;
 use super::setting::Value;
 use super::shared::{
-    ABC_LIMIT, CONGESTION, ECN, MECHANISMS_IN_START_UP, NAGLE, RECEIVE_BUFFER, RTO_INITIAL, RTO_MAX, RTO_MIN,
-    SEND_BUFFER, SLOW_START, SSTHRESH_FLOOR,
+    ABC_LIMIT, CONGESTION, ECN, MECHANISMS_IN_START_UP, NAGLE, NETWORK_CONTROL, RECEIVE_BUFFER, RTO_INITIAL,
+    RTO_MAX, RTO_MIN, SEND_BUFFER, SLOW_START, SSTHRESH_FLOOR,
 };
 use super::unroutable;
 use super::words::{ordering_schedulers, words};
@@ -306,17 +306,7 @@ settings! {
         /// Interval at which each path sends network control chunks to the routers on its way (Becke2014 §8.1.2). If
         /// this is `None`, this end sends none and answers none of the peer's.
         network_control: Option<Duration> = None
-            => Key::new(
-                "network_control",
-                Takes::Either(&[Takes::Flag, Takes::Time { zero: false }]),
-                "Experimental: with its first data, and then once per interval, each path requests a separate way \
-                 from the routers that have `network_control` in `[[router]]`, and gets their records back (Becke2014 \
-                 §8.1.2). `true` is 1 s.",
-            )
-            .on(|| Value::Time(Duration::from_secs(1)))
-            .only(Protocols::CMT_SCTP)
-            .part(Part::Multipath)
-            .unless_default();
+            => NETWORK_CONTROL;
         /// Minimum of the slow-start threshold after an uncoupled reaction to a loss, packets (RFC 9260 §7.2.3: 4).
         ssthresh_floor: u32 = Rules::Sctp.floor()
             => SSTHRESH_FLOOR;

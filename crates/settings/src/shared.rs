@@ -2,7 +2,9 @@
 
 use super::key::{Key, Part, Takes};
 use super::protocols::Protocols;
+use super::setting::Value;
 use super::words::{congestion, words};
+use anabranch_base::time::Duration;
 use anabranch_multipath::congestion::SlowStart;
 
 pub(crate) const CONGESTION: Key = Key::new(
@@ -21,6 +23,18 @@ pub(crate) const SLOW_START: Key = Key::new(
 )
 .only(Protocols::MULTIPATH)
 .part(Part::Connection)
+.unless_default();
+
+pub(crate) const NETWORK_CONTROL: Key = Key::new(
+    "network_control",
+    Takes::Either(&[Takes::Flag, Takes::Time { zero: false }]),
+    "Experimental: with its first data, and then once per interval, each path requests a separate way from the routers \
+     that have `network_control` in `[[router]]` (Becke2014 §8.1.2). cmt-sctp gets their records back; mptcp requests by \
+     an option of IP without room for records. `true` is 1 s.",
+)
+.on(|| Value::Time(Duration::from_secs(1)))
+.only(Protocols::MULTIPATH)
+.part(Part::Multipath)
 .unless_default();
 
 pub(crate) const SEND_BUFFER: Key = Key::new(

@@ -2,6 +2,7 @@
 
 use crate::ecn::Ecn;
 use crate::error::{EncodeError, Header, ParseError, Problem};
+use crate::ip::network_option::{self, NetworkOption};
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
 use crate::sctp::encapsulation;
 use crate::{Content, Payload, icmp, sctp, tcp, udp};
@@ -35,11 +36,24 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes (neither
-    /// with options), the transport header and the payload.
+    /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes, the option of
+    /// network control, the transport header and the payload.
     pub fn wire_len(&self) -> u32 {
         let network = if self.source.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
-        network + self.body_len()
+        network + self.option_len() + self.body_len()
+    }
+
+    /// The option of network control in the IP header.
+    const fn network_option(&self) -> Option<&NetworkOption> {
+        match &self.body {
+            Body::Tcp(tcp::Segment { network_option: Some(option), .. }) => Some(option),
+            _ => None,
+        }
+    }
+
+    /// Length of the options in the IP header, bytes.
+    fn option_len(&self) -> u32 {
+        self.network_option().map_or(0, |option| option.wire_len(self.source.is_ipv4()))
     }
 
     /// Length of the transport header and payload, bytes.
@@ -63,8 +77,11 @@ impl Packet {
             (IpAddr::V6(_), IpAddr::V6(_)) => ipv6::Header::MAX_PAYLOAD,
             _ => return Err(EncodeError::MixedFamilies),
         };
-        if self.body_len() > longest {
+        if self.option_len() + self.body_len() > longest {
             return Err(EncodeError::PacketTooLong(self.wire_len()));
+        }
+        if let Some(option) = self.network_option() {
+            option.validate(self.source.is_ipv4())?;
         }
         match &self.body {
             Body::Tcp(segment) => segment.validate(),
@@ -135,11 +152,20 @@ impl Packet {
                         chunks.iter().find_map(sctp::Chunk::tsn).unwrap_or_default().0 as u16;
                     header.dont_fragment = false;
                 }
-                header.emit(out);
+                match self.network_option() {
+                    Some(option) => header.emit_with(out, |out| option.emit_ipv4(out)),
+                    None => header.emit(out),
+                }
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                let header = ipv6::Header::new(source, destination, protocol, len);
+                let option = self.network_option();
+                let next = if option.is_some() { ipv6::HOP_BY_HOP } else { protocol };
+                let len = len + self.option_len() as u16;
+                let header = ipv6::Header::new(source, destination, next, len);
                 ipv6::Header { ecn: self.ecn, ..header }.emit(out);
+                if let Some(option) = option {
+                    option.emit_ipv6(protocol, out);
+                }
             }
             _ => panic!("{}", EncodeError::MixedFamilies),
         }
@@ -170,13 +196,13 @@ impl Packet {
 
     /// Reads an IP packet and verifies every checksum. Bytes behind the length in the IP header are
     /// link-layer padding and ignored. Fields without a place in a `Packet` (DSCP, hop limit, identification,
-    /// IPv4 options, unknown TCP options) are dropped. No header contains the stream offset of a payload, so
+    /// IP options other than that of network control, unknown TCP options) are dropped. No header contains the stream offset of a payload, so
     /// the offset is set to the index of its bytes in `bytes`, where [`Buffer`](crate::Buffer) finds them.
     ///
     /// # Errors
     ///
     /// The problem and its byte: truncated bytes, an impossible length, a wrong checksum, a fragment, an IPv6
-    /// extension header, or a transport other than TCP, UDP, SCTP and ICMP.
+    /// extension header other than hop-by-hop options, or a transport other than TCP, UDP, SCTP and ICMP.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let network = Network::parse(bytes)?;
         let start = network.body.start;
@@ -217,6 +243,7 @@ struct Network {
     /// True for IPv4 without DF.
     may_fragment: bool,
     protocol: u8,
+    option: Option<Box<NetworkOption>>,
     body: Range<usize>,
 }
 
@@ -224,23 +251,8 @@ impl Network {
     /// Reads the IP header; an unsupported upper-layer protocol is an error at the field that contains it.
     fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let (network, header, protocol_at) = match bytes.first().map(|first| first >> 4) {
-            Some(4) => {
-                let (header, len) = ipv4::Header::parse(bytes)?;
-                let addresses =
-                    Addresses { source: header.source.into(), destination: header.destination.into() };
-                let body = len..len + usize::from(header.payload_len);
-                let (ecn, protocol, may_fragment) = (header.ecn, header.protocol, !header.dont_fragment);
-                (Self { addresses, ecn, may_fragment, protocol, body }, Header::Ipv4, 9)
-            }
-            Some(6) => {
-                let header = ipv6::Header::parse(bytes)?;
-                let addresses =
-                    Addresses { source: header.source.into(), destination: header.destination.into() };
-                let len = ipv6::Header::LEN as usize;
-                let body = len..len + usize::from(header.payload_len);
-                let (ecn, protocol, may_fragment) = (header.ecn, header.next_header, false);
-                (Self { addresses, ecn, may_fragment, protocol, body }, Header::Ipv6, 6)
-            }
+            Some(4) => (Self::parse_ipv4(bytes)?, Header::Ipv4, 9),
+            Some(6) => (Self::parse_ipv6(bytes)?, Header::Ipv6, 6),
             Some(version) => return Err(ParseError::new(Header::Ip, 0, Problem::Version(version))),
             None => {
                 return Err(ParseError::new(Header::Ip, 0, Problem::Truncated { needed: 1, available: 0 }));
@@ -254,10 +266,45 @@ impl Network {
         }
     }
 
+    fn parse_ipv4(bytes: &[u8]) -> Result<Self, ParseError> {
+        let (header, len) = ipv4::Header::parse(bytes)?;
+        let addresses = Addresses { source: header.source.into(), destination: header.destination.into() };
+        let options = &bytes[ipv4::Header::LEN as usize..len];
+        Ok(Self {
+            addresses,
+            ecn: header.ecn,
+            may_fragment: !header.dont_fragment,
+            protocol: header.protocol,
+            option: NetworkOption::find(true, options).map(Box::new),
+            body: len..len + usize::from(header.payload_len),
+        })
+    }
+
+    fn parse_ipv6(bytes: &[u8]) -> Result<Self, ParseError> {
+        let header = ipv6::Header::parse(bytes)?;
+        let addresses = Addresses { source: header.source.into(), destination: header.destination.into() };
+        let fixed = ipv6::Header::LEN as usize;
+        let end = fixed + usize::from(header.payload_len);
+        // A header of hop-by-hop options that is not whole leaves its own type, which is no transport.
+        let (protocol, start) = ipv6::upper_layer(&bytes[..end]);
+        let option = if start > fixed {
+            let options_at = fixed + 2;
+            let options = &bytes[options_at..start];
+            network_option::check_ipv6(options, options_at)?;
+            NetworkOption::find(false, options).map(Box::new)
+        } else {
+            None
+        };
+        Ok(Self { addresses, ecn: header.ecn, may_fragment: false, protocol, option, body: start..end })
+    }
+
     /// Reads the bytes behind the IP header.
-    fn parse_body(&self, bytes: &[u8]) -> Result<Packet, ParseError> {
+    fn parse_body(self, bytes: &[u8]) -> Result<Packet, ParseError> {
         let body = match self.protocol {
-            protocol::TCP => Body::Tcp(tcp::Segment::parse(bytes, self.addresses)?),
+            protocol::TCP => {
+                let segment = tcp::Segment::parse(bytes, self.addresses)?;
+                Body::Tcp(tcp::Segment { network_option: self.option, ..segment })
+            }
             protocol::UDP => Body::Udp(udp::Datagram::parse(bytes, self.addresses)?),
             protocol::ICMP | protocol::ICMPV6 => {
                 Body::Icmp(Box::new(icmp::Message::parse(bytes, self.addresses)?))

@@ -108,3 +108,24 @@ fn network_control_survives_mutations() {
     }
     assert!(parsed > ROUNDS / 10, "{parsed}");
 }
+
+#[test]
+fn network_options_survive_mutations() {
+    const ROUNDS: usize = 20_000;
+    let mut rng = Rng(4);
+    let mut parsed = [0; 2];
+    for round in 0..ROUNDS {
+        let version = round % 2;
+        // Options of an IPv4 header or of a hop-by-hop header, with path 0 of 2.
+        let mut bytes = if version == 0 { vec![0, 158, 26] } else { vec![1, 0x3e, 24] };
+        bytes.extend_from_slice(&[190, 0, 0, 184, 1, 2, 3, 4, 0, 2, 0, 0]);
+        bytes.resize(3 + 24, 0);
+        bytes.extend_from_slice(if version == 0 { &[0; 2] } else { &[1, 2, 0, 0] });
+        mutate(&mut bytes, &mut rng);
+        if let Some(first) = bytes.first_mut() {
+            *first = version as u8;
+        }
+        parsed[version] += usize::from(fuzz_bodies::network_option(&bytes));
+    }
+    assert!(parsed.iter().all(|&parsed| parsed > ROUNDS / 20), "{parsed:?}");
+}

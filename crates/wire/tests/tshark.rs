@@ -3,10 +3,13 @@
 mod strategies;
 
 use anabranch_wire::icmp::Message;
+use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
 use anabranch_wire::tcp::{Flags, Options, Segment};
 use anabranch_wire::udp::Datagram;
 use anabranch_wire::{Body, Ecn, Packet, Payload, pcapng, sctp};
+use core::net::IpAddr;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -255,6 +258,34 @@ fn tshark_reads_every_field() {
     }
     println!("{PACKETS} packets, none malformed, no bad checksum; MPTCP options by subtype: {seen:?}");
     assert!(seen.iter().all(|count| *count > 50), "{seen:?}");
+}
+
+#[test]
+fn tshark_reads_network_options() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("network_options.pcapng");
+    let request = NetworkControl { path: 1, paths: 2, ..NetworkControl::default() };
+    let packets = [[[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from), [[1; 16], [2; 16]].map(IpAddr::from)]
+        .map(|[source, destination]| {
+            let network_option = Some(Box::new(NetworkOption::Request(request.clone())));
+            let segment = Segment { network_option, payload: Payload::new(0, 100), ..Segment::default() };
+            Packet { source, destination, ecn: Ecn::NotEct, body: Body::Tcp(segment) }
+        });
+    capture(&path, &packets);
+    let fields = [
+        "_ws.malformed",
+        "ip.checksum.status",
+        "tcp.checksum.status",
+        "ip.hdr_len",
+        "ipv6.opt.type",
+        "ipv6.opt.length",
+        "tcp.len",
+    ];
+    let Some(lines) = dissect(&path, &fields) else {
+        println!("skipped: tshark is not installed");
+        return;
+    };
+    // The option and four bytes of padding.
+    assert_eq!(lines, [["", "1", "1", "48", "", "", "100"], ["", "", "1", "", "0x3e,0x01", "24,2", "100"]]);
 }
 
 #[test]

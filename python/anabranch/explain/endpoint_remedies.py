@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from anabranch._core.simulator import coupled
 from anabranch.explain.proposals import Proposal, best_path, buffer_size, mbps, ms, needed_buffer_bytes, of_flow
 from anabranch.fairness.capacity import MULTIPATH, seconds, size_bytes
+from anabranch.sweep import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,6 +22,8 @@ _MAX_SHORT_TRIPS = 40
 """Number of round trips below which slow start is a large part of a transfer."""
 _MIN_SLOW_SETUP_TRIPS = 3.0
 _MIN_EVIDENCE = 0.02
+_MIN_BUSY_SHARE = 0.5
+"""Share of the time from which on a host's processor counts as busy."""
 
 
 def receive_buffer(facts: Facts) -> Iterator[Proposal]:
@@ -147,6 +150,33 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
         if facts.settings[key]:
             cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {halved:,} windows halved"
             yield of_flow(facts, {key: False, "penalisation": False}, cause, share)
+
+
+def host_cost(facts: Facts) -> Iterator[Proposal]:
+    """A host whose processor needs no time for packets, where it is busy or drops packets of its backlog."""
+    ends = (facts.flow["from"], facts.flow.get("through"), facts.flow["to"])
+    reports = facts.document.get("hosts", [])
+    loads = {host["name"]: (host.get("utilisation") or 0.0, host.get("drops") or 0) for host in reports}
+    packets = max(1, sum(path.report["data_packets"] for path in facts.paths))
+    found = []
+    for host in (host for host in facts.spelt_out.get("host", []) if host["name"] in ends and "cost" in host):
+        busy, dropped = loads.get(host["name"], (0.0, 0))
+        if busy < _MIN_BUSY_SHARE and not dropped:
+            continue
+        lost = f" and dropped {dropped:,} packets beyond its backlog" if dropped else ""
+        cause = (
+            f'Host "{host["name"]}" is too slow for its packets: its processor was busy for {100 * busy:.0f} % of the '
+            f"time{lost}"
+        )
+        free = setting(f"host.{host['name']}.cost", {"packet": "0 us"})
+        evidence = facts.gap * max(busy**4, min(1.0, dropped / packets))
+        found.append(Proposal(host["name"], (free,), cause, evidence))
+    yield from found
+    if len(found) > 1:
+        settings = tuple(setting for each in found for setting in each.settings)
+        evidence = min(1.0, 1.05 * max(each.evidence for each in found))
+        names = ", ".join(each.subject for each in found)
+        yield Proposal(names, settings, ". ".join(each.cause for each in found), evidence)
 
 
 def backup(facts: Facts) -> Iterator[Proposal]:

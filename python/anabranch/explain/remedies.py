@@ -37,6 +37,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("path-not-used", "links without a path of the flow", ends.multipath),
     Kind("path-down", "link down, late or changed by an event", net.down),
     Kind("middlebox", "middlebox changes or drops packets", net.middleboxes),
+    Kind("host-cost", "host too slow for its packets", ends.host_cost),
     Kind("mtu", "packets too small or too large", net.mtu),
     Kind("handshake", "slow or failed handshake", ends.handshake),
     Kind("random-loss", "link loses packets at random", net.random_loss),

@@ -128,6 +128,8 @@ class Kernel:
             )
         if flow.get("couple", "all") != "all":
             return 'the kernel\'s controls couple all paths; set couple = "all", or use --world sim'
+        if flow.get("network_control"):
+            return "the kernel sends no requests of network control; set network_control = false, or use --world sim"
         scheduler = flow["scheduler"]
         if SCHEDULERS.get(scheduler, scheduler) not in self.schedulers:
             return (

@@ -2,7 +2,8 @@
 
 use anabranch_middlebox::FlowKey;
 use anabranch_netem::{FlowHash, Frame};
-use anabranch_wire::ip::{ipv4, protocol};
+use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::{ipv4, ipv6, protocol};
 use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::{Checksum, Ecn, sctp};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -122,12 +123,12 @@ impl RawPacket {
 
     /// The number of its transport, see [`protocol`].
     pub fn protocol(&self) -> u8 {
-        if self.is_ipv4() { self.bytes[9] } else { self.bytes[6] }
+        if self.is_ipv4() { self.bytes[9] } else { ipv6::upper_layer(&self.bytes).0 }
     }
 
-    /// Length of the packet's IP header, bytes.
+    /// Length of the packet's IP header, bytes; with IPv6, hop-by-hop options included.
     pub fn header_len(&self) -> usize {
-        if self.is_ipv4() { usize::from(self.bytes[0] & 15) * 4 } else { IPV6_LEN }
+        if self.is_ipv4() { usize::from(self.bytes[0] & 15) * 4 } else { ipv6::upper_layer(&self.bytes).1 }
     }
 
     fn is_ipv4(&self) -> bool {
@@ -164,16 +165,25 @@ impl RawPacket {
         })
     }
 
-    /// The request of network control at its start, if there is a valid one.
+    /// The request of network control, if there is a valid one: in a chunk at the start of SCTP, or in an option of IP
+    /// with TCP.
     pub(super) fn request(&self) -> Option<NetworkControl> {
-        let is_whole_sctp = self.protocol() == protocol::SCTP && !self.is_fragment();
-        self.bytes.get(self.header_len()..).filter(|_| is_whole_sctp).and_then(NetworkControl::requested_in)
+        match self.protocol() {
+            _ if self.is_fragment() => None,
+            protocol::SCTP => self.bytes.get(self.header_len()..).and_then(NetworkControl::requested_in),
+            protocol::TCP => NetworkOption::requested_in(&self.bytes),
+            _ => None,
+        }
     }
 
-    /// Replaces the request at its start.
+    /// Replaces the request, after a router has answered it. An option of IP has no room for records.
     pub(super) fn replace_request(&mut self, request: NetworkControl) {
-        let transport = self.header_len();
-        request.replace_in(&mut self.bytes[transport..]);
+        if self.protocol() == protocol::SCTP {
+            let transport = self.header_len();
+            request.replace_in(&mut self.bytes[transport..]);
+        } else if request.is_shared {
+            NetworkOption::mark_shared(&mut self.bytes);
+        }
     }
 
     /// True if the packet is an ICMP error (RFC 1122 §3.2.2, RFC 4443 §2.1).

@@ -233,10 +233,10 @@ pub(super) static ROUTER: Section = Section {
             "network_control",
             Shape::Flag,
             Default::Is("false"),
-            "Experimental: whether it answers requests of cmt-sctp flows with `network_control` (Becke2014 §8.1.2). Of \
-             its shortest ways to the destination it takes the one with the largest free rate that carries no other path \
-             of the association, and keeps it until 30 s after the last request. It adds a record about this way to the \
-             request. `ecmp = false` does not affect these choices.",
+            "Experimental: whether it answers requests of flows with `network_control` (Becke2014 §8.1.2). Of its shortest \
+             ways to the destination it takes the one with the largest free rate that carries no other path of the \
+             association, and keeps it until 30 s after the last request. It adds a record about this way to the requests \
+             of cmt-sctp. `ecmp = false` does not affect these choices.",
         ),
     ]],
 };

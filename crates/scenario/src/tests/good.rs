@@ -587,6 +587,11 @@ fn network_control_is_parsed_and_round_trips() {
     };
     assert_eq!((of("true"), of("false")), (Some(Duration::from_secs(1)), None));
     assert!(!to_toml(&with(&cmt, &[]).unwrap()).contains("network_control"));
+    let mptcp = ROUTED.replace("\"tcp\"", "\"mptcp\"");
+    let scenario = with(&format!("{mptcp}network_control = \"200 ms\"\n"), &[]).unwrap();
+    let Protocol::Mptcp(config) = &scenario.flows[0].protocol else { panic!("a connection") };
+    assert_eq!(config.network_control, Some(Duration::from_millis(200)));
+    assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
 }
 
 #[test]
@@ -599,13 +604,18 @@ fn wrong_network_control_is_refused() {
         ),
         (
             "mptcp",
+            "network_control = \"0 s\"",
+            "network_control of flow \"A-B\" is \"0 s\", but must be greater than 0; write for example \"20 ms\"",
+        ),
+        (
+            "tcp",
             "network_control = true",
-            "flow \"A-B\" is mptcp, which does not take \"network_control\"; only cmt-sctp flows do",
+            "flow \"A-B\" is tcp, which does not take \"network_control\"; only mptcp, cmt-sctp flows do",
         ),
         (
             "sctp",
             "network_control = true",
-            "flow \"A-B\" is sctp, which does not take \"network_control\"; only cmt-sctp flows do",
+            "flow \"A-B\" is sctp, which does not take \"network_control\"; only mptcp, cmt-sctp flows do",
         ),
         (
             "mptcp",

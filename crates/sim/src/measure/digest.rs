@@ -1,6 +1,7 @@
 //! The digest of a run: equal for equal runs, on any machine.
 
 use anabranch_base::time::Time;
+use anabranch_wire::ip::network_option::NetworkOption;
 use anabranch_wire::sctp::{Chunk, GapBlock, Sack};
 use anabranch_wire::tcp::Segment;
 use anabranch_wire::tcp::mptcp::DataNumber;
@@ -109,6 +110,9 @@ impl Digest {
         }
         for control in &options.mptcp.others {
             self.word(u64::from(control.wire_len()));
+        }
+        if let Some(NetworkOption::Request(request)) = segment.network_option.as_deref() {
+            self.word(u64::from(request.association) << 32 | u64::from(request.wanted_kbit_per_s));
         }
     }
 

@@ -5,6 +5,7 @@ use crate::scenario::Scenario;
 use crate::scenario::model::{self, Protocol};
 use anabranch_base::time::Time;
 use anabranch_netem::{Interface, InterfaceAddress, Network};
+use anabranch_wire::ip;
 use core::net::SocketAddr;
 
 /// The links that a path of a protocol takes, which routers with network control may have chosen.
@@ -14,7 +15,13 @@ pub fn links_taken(
     (now, datapath): (Time, &mut Datapath),
 ) -> Vec<String> {
     let route = hashed_route((ends, protocol), datapath.network());
-    let route = datapath.follow_choices(now, ends, (model::flow_hash(protocol, ends), route));
+    let transport = match protocol {
+        Protocol::Tcp(_) | Protocol::Mptcp(_) => ip::protocol::TCP,
+        Protocol::Udp => ip::protocol::UDP,
+        Protocol::Sctp(_) => ip::protocol::SCTP,
+    };
+    let hash = model::flow_hash(protocol, ends);
+    let route = datapath.follow_choices(now, (transport, ends), (hash, route));
     route.into_iter().map(|hop| scenario.links[hop.link()].name.clone()).collect()
 }
 

@@ -10,6 +10,11 @@ use std::fmt::Write as _;
 /// Three links of 10 Mbit/s between two routers, a TCP flow, and a flow of CMT-SCTP with two paths.
 const THREE_WAYS: &str = include_str!("../../../../examples/network-control.toml");
 
+/// The same network, and a flow of Multipath TCP with two subflows.
+fn with_mptcp() -> String {
+    THREE_WAYS.replace("\"cmt-sctp\"", "\"mptcp\"\npaths = \"disjoint\"")
+}
+
 /// The result of a run, which is the same with encoded packets.
 fn result(scenario: &Scenario, seed: u64) -> RunResult {
     let plain = run(scenario, &RunOptions { seed: Some(seed), ..RunOptions::default() }).unwrap();
@@ -66,6 +71,58 @@ fn routers_without_network_control_change_nothing() {
         }
     }
     assert!(separate > 1);
+}
+
+#[test]
+fn each_subflow_gets_a_free_way_of_three() {
+    for version in ["v4", "v6"] {
+        let ip = format!("\"{version}\"");
+        let scenario = read(&with_mptcp(), &[("ip", ip.as_str())]);
+        for seed in 1..=20 {
+            let result = result(&scenario, seed);
+            let [tcp, mptcp] = [0, 1].map(|at| result.flows[at].goodput_bps / 1e6);
+            println!("IP{version}, seed {seed}: TCP {tcp:.3} Mbit/s, Multipath TCP {mptcp:.3} Mbit/s");
+            assert!(tcp >= 9.0 && mptcp >= 18.0, "{version}, seed {seed}: TCP {tcp}, MPTCP {mptcp} Mbit/s");
+            assert!(ways(&result.flows[0]).is_disjoint(&ways(&result.flows[1])), "{version}, seed {seed}");
+            assert_eq!(ways(&result.flows[1]).len(), 2, "{version}, seed {seed}");
+            assert!(result.flows[1].paths.iter().all(|path| path.network_control.is_empty()));
+        }
+    }
+}
+
+#[test]
+fn options_change_nothing_without_network_control() {
+    let router = ("router.R1.network_control", "false");
+    let (mut separate, mut sums) = (0, [0.0; 2]);
+    for seed in 1..=20 {
+        let of = |set: &[(&str, &str)]| {
+            let options = RunOptions { seed: Some(seed), ..RunOptions::default() };
+            run(&read(&with_mptcp(), set), &options).unwrap().flows
+        };
+        let (with, without) = (of(&[router]), of(&[router, ("flow.cmt.network_control", "false")]));
+        let sum = |flows: &[FlowResult]| flows.iter().map(|flow| flow.goodput_bps).sum::<f64>();
+        let ratio = sum(&with) / sum(&without);
+        println!("seed {seed}: with options {ratio:.5} of the goodputs without");
+        sums = [sums[0] + sum(&with), sums[1] + sum(&without)];
+        // Where flows compete, each packet changes which one loses packets.
+        if without[0].goodput_bps > 9e6 {
+            separate += 1;
+            assert!((ratio - 1.0).abs() < 0.01, "seed {seed}: {ratio}");
+        }
+    }
+    let ratio = sums[0] / sums[1];
+    println!("all seeds: {ratio:.5}; {separate} without competition");
+    assert!(separate > 1 && (ratio - 1.0).abs() < 0.01, "{ratio}");
+}
+
+#[test]
+fn subflow_leaves_a_failed_way() {
+    let down = "[[event]]\nat = \"12 s\"\nlink = \"LINK\"\nset = { state = \"down\" }\n";
+    for link in ["p", "q", "r"] {
+        let text = format!("{}\n{}", with_mptcp(), down.replace("LINK", link));
+        let flow = &result(&read(&text, &[("duration", "20 s")]), 3).flows[1];
+        assert!(!ways(flow).contains(link), "{link}: {:?}", ways(flow));
+    }
 }
 
 #[test]

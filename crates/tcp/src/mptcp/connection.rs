@@ -9,6 +9,7 @@ use super::data::{DataFin, ReceiveSpace, SendSpace};
 use super::keys::Key;
 use super::mapping::Placed;
 use super::opening::Opening;
+use super::requests::Requests;
 use super::subflow::{Confirmation, Handshake, Keys, Life, Resend, Subflow};
 use crate::tcp::{Context, Route, State, Tcb, Tuple, of_connection};
 use anabranch_base::time::{Duration, Time};
@@ -192,6 +193,7 @@ pub struct Connection {
     /// Subflows that wait for a port.
     pub(super) portless: VecDeque<Pair>,
     pub(super) tally: ConnectionCounters,
+    pub(super) requests: Requests,
     pub(super) seen: Reported,
     /// Reason for which data waits, found by the last attempt to send.
     pub(super) waiting_for: Option<WaitCause>,
@@ -287,6 +289,7 @@ impl Connection {
             portless: VecDeque::new(),
             active: role == Role::Server,
             tally: ConnectionCounters::default(),
+            requests: Requests::default(),
             seen: Reported::default(),
             waiting_for: None,
             clock: LimitClock::default(),

@@ -32,6 +32,9 @@ impl Connection {
                 None => return,
             },
         };
+        if let Some(option) = &segment.network_option {
+            self.count_network_option(option);
+        }
         if !self.admit(index, segment) {
             return;
         }

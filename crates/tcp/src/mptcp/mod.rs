@@ -15,6 +15,9 @@ mod limits;
 mod mapping;
 #[cfg(test)]
 mod middlebox_tests;
+mod network_control;
+#[cfg(test)]
+mod network_control_tests;
 mod opening;
 mod opportunistic;
 mod options;
@@ -27,6 +30,7 @@ mod paths;
 mod peers_tests;
 mod receive;
 mod repair;
+mod requests;
 mod reset;
 mod restart;
 #[cfg(test)]

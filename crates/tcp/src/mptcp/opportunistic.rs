@@ -81,7 +81,7 @@ impl Connection {
         if held.start == una && !ending {
             self.penalise(now, (held.holder, path.index()));
         }
-        let len = (held.end - held.start).min(u64::from(self.subflows[path.index()].block.mss()));
+        let len = (held.end - held.start).min(u64::from(self.segment_limit(now, path.index())));
         self.opportunistic_to = held.start + len;
         self.tally.opportunistic += 1;
         self.subflows[path.index()].block.counters_mut().reinjections += 1;

@@ -172,7 +172,7 @@ impl Connection {
             self.blocked_since = settled.then_some(now);
             return None;
         };
-        let len = u64::from(self.subflows[path.index()].block.mss()).min(available).min(window);
+        let len = u64::from(self.segment_limit(now, path.index())).min(available).min(window);
         self.waiting_for = None;
         self.send.assign(start, start + len);
         Some(self.send_on(now, (path, DecisionReason::New), (start, len as u32)))
@@ -273,7 +273,7 @@ impl Connection {
         for place in 0..self.send.reinjections.len().min(4) {
             let Reinjection { start, end, avoid } = self.send.reinjections[place];
             let Some(path) = self.choose(now, end - start, avoid) else { continue };
-            let len = (end - start).min(u64::from(self.subflows[path.index()].block.mss()));
+            let len = (end - start).min(u64::from(self.segment_limit(now, path.index())));
             self.send.reinjected(place, len);
             self.scheduler.on_reinjection(now, &self.states[path.index()], (start, start + len));
             self.subflows[path.index()].block.counters_mut().reinjections += 1;
@@ -310,10 +310,11 @@ impl Connection {
             }
             return None;
         };
+        let limit = self.segment_limit(now, path.index());
         let subflow = &mut self.subflows[path.index()];
         let start = subflow.cursor;
         let reason = if start < frontier { DecisionReason::Copy } else { DecisionReason::New };
-        let mut stop = end.min(start + u64::from(subflow.block.mss()));
+        let mut stop = end.min(start + u64::from(limit));
         if start < frontier {
             stop = stop.min(frontier);
             subflow.block.counters_mut().reinjections += 1;
@@ -355,6 +356,7 @@ impl Connection {
         }
         let last = self.send.all_assigned();
         let mut packet = self.with_block(now, index, |block, context| block.send(context, len, last));
+        self.add_request(now, (index, len), &mut packet);
         let start = segment_of(&mut packet).payload.offset;
         let window = self.congestion.window(path);
         let subflow = &mut self.subflows[index];

@@ -45,9 +45,9 @@ impl Connection {
     fn state_of(&mut self, now: Time, index: usize, (least, receive_window): (u64, u64)) -> PathState {
         let id = PathId(index as u8);
         let rates = self.config.scheduler.wants_rates;
+        let mss = self.segment_limit(now, index);
         let subflow = &mut self.subflows[index];
         let usable = subflow.is_usable();
-        let mss = subflow.block.mss();
         let (mut cwnd, mut queueable) = (0, 0);
         if usable {
             let mut context = Context { now, congestion: &mut *self.congestion, receive_window };

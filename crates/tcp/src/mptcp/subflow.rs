@@ -139,6 +139,8 @@ pub(super) struct Subflow {
     pub penalised_at: Option<Time>,
     /// Paced restart after a full buffer has kept the window from being used.
     pub restart: Option<Restart>,
+    /// Time of the next request for a way, if the connection has network control.
+    pub request_at: Time,
 }
 
 impl Subflow {
@@ -172,6 +174,7 @@ impl Subflow {
             transient: false,
             penalised_at: None,
             restart: None,
+            request_at: Time::ZERO,
         }
     }
 

@@ -37,6 +37,7 @@ pub(super) struct Setup {
     pub syn_retransmission: SynRetransmission,
     pub unroutable: Vec<(IpAddr, IpAddr)>,
     pub backup: [bool; 2],
+    pub network_control: Option<Duration>,
     pub seed: u64,
 }
 
@@ -55,6 +56,7 @@ impl Default for Setup {
             syn_retransmission: SynRetransmission::Single,
             unroutable: Vec::new(),
             backup: [false, false],
+            network_control: None,
             seed: 1,
         }
     }
@@ -73,6 +75,7 @@ impl Setup {
             checksum: self.checksum,
             syn_retransmission: self.syn_retransmission,
             unroutable: self.unroutable.clone(),
+            network_control: self.network_control,
             ..Config::default()
         }
     }
@@ -484,6 +487,7 @@ fn faults() -> impl Strategy<Value = Faults> {
             unroutable: Vec::new(),
             backup: [false, flags[5]],
             mtu: 1500,
+            network_control: (seed % 4 == 0).then_some(Duration::from_millis(50)),
             seed,
         });
     let wire = (0.0..0.3_f64, 0.0..0.3_f64, 0.0..0.1_f64, 1_u64..60, 2_u64..100);

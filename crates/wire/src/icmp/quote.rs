@@ -133,7 +133,7 @@ impl Quote {
             }
             IpAddr::V6(address) => {
                 bytes[8 + 16 * of_address..][..16].copy_from_slice(&address.octets());
-                ipv6::Header::LEN as usize
+                ipv6::upper_layer(&bytes).1
             }
         };
         bytes[transport + of_port..][..2].copy_from_slice(&to.port().to_be_bytes());
@@ -153,10 +153,11 @@ impl Quote {
                 (!later_fragment).then_some((addresses, header[9], body))
             }
             6 => {
-                let (header, body) = bytes.split_first_chunk::<{ ipv6::Header::LEN as usize }>()?;
+                let header = bytes.first_chunk::<{ ipv6::Header::LEN as usize }>()?;
                 let address = |at: usize| <[u8; 16]>::try_from(&header[at..at + 16]).ok();
                 let addresses = Addresses { source: address(8)?.into(), destination: address(24)?.into() };
-                Some((addresses, header[6], body))
+                let (protocol, len) = ipv6::upper_layer(bytes);
+                Some((addresses, protocol, &bytes[len..]))
             }
             _ => None,
         }

@@ -31,7 +31,7 @@ pub fn set_checksum(header: &mut [u8]) {
     header[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// The IPv4 header of an unfragmented packet. Header options are skipped on reading and never written.
+/// The IPv4 header of an unfragmented packet, without its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Source address.
@@ -58,6 +58,9 @@ impl Header {
     /// Length in bytes, as written.
     pub const LEN: u32 = 20;
 
+    /// Maximum length of options, bytes.
+    pub const MAX_OPTIONS_LEN: usize = 40;
+
     /// The largest payload that the total length can express, bytes.
     pub const MAX_PAYLOAD: u32 = 65_535 - Self::LEN;
 
@@ -81,23 +84,41 @@ impl Header {
     /// # Panics
     /// If `payload_len` is more than [`Self::MAX_PAYLOAD`].
     pub fn emit(&self, out: &mut Vec<u8>) {
+        self.emit_with(out, |_| {});
+    }
+
+    /// Appends the header with the options that `emit_options` appends: whole words, at most
+    /// [`MAX_OPTIONS_LEN`](Self::MAX_OPTIONS_LEN) bytes.
+    ///
+    /// # Panics
+    /// If `payload_len` and the options are more than [`Self::MAX_PAYLOAD`].
+    pub fn emit_with(&self, out: &mut Vec<u8>, emit_options: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        out.extend_from_slice(&self.fixed());
+        emit_options(out);
+        let header = &mut out[start..];
+        let total = header.len() as u32 + u32::from(self.payload_len);
         assert!(
-            u32::from(self.payload_len) <= Self::MAX_PAYLOAD,
-            "IPv4 payload of {} bytes",
+            total <= Self::LEN + Self::MAX_PAYLOAD,
+            "an IPv4 packet of {total} bytes, {} of them payload",
             self.payload_len
         );
+        header[0] = 0x40 | (header.len() / 4) as u8;
+        header[2..4].copy_from_slice(&(total as u16).to_be_bytes());
+        set_checksum(header);
+    }
+
+    /// The bytes before the options, without lengths and checksum.
+    fn fixed(&self) -> [u8; Self::LEN as usize] {
         let mut header = [0; Self::LEN as usize];
-        header[0] = 0x45;
         header[1] = (self.dscp & 0x3f) << 2 | self.ecn as u8;
-        header[2..4].copy_from_slice(&(self.payload_len + Self::LEN as u16).to_be_bytes());
         header[4..6].copy_from_slice(&self.identification.to_be_bytes());
         header[6] = if self.dont_fragment { 0x40 } else { 0 };
         header[8] = self.ttl;
         header[9] = self.protocol;
         header[12..16].copy_from_slice(&self.source.octets());
         header[16..20].copy_from_slice(&self.destination.octets());
-        set_checksum(&mut header);
-        out.extend_from_slice(&header);
+        header
     }
 
     /// Reads a header and returns it with its length on the wire; the payload follows there, and bytes behind the

@@ -1,5 +1,5 @@
-//! The IPv6 header (RFC 8200 §3). The packet parser returns an error for extension
-//! headers.
+//! The IPv6 header (RFC 8200 §3). The packet parser returns an error for extension headers other than hop-by-hop
+//! options.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -18,6 +18,24 @@ use crate::Ecn;
 use crate::bytes::Reader;
 use crate::error::{Header as Where, ParseError, Problem};
 use core::net::Ipv6Addr;
+
+/// Type of the header of hop-by-hop options (RFC 8200 §4.3), which follows the IPv6 header directly.
+pub const HOP_BY_HOP: u8 = 0;
+
+/// Upper-layer protocol of a packet of at least [`Header::LEN`] bytes, and the length of its headers before that: the
+/// IPv6 header, and one of hop-by-hop options if that is whole.
+pub fn upper_layer(packet: &[u8]) -> (u8, usize) {
+    let len = Header::LEN as usize;
+    let next = packet[6];
+    if next == HOP_BY_HOP
+        && let Some(&[after, words]) = packet.get(len..).and_then(<[u8]>::first_chunk)
+        && let end = len + 8 * (usize::from(words) + 1)
+        && end <= packet.len()
+    {
+        return (after, end);
+    }
+    (next, len)
+}
 
 /// The IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 pub mod ipv4;
 pub mod ipv6;
+pub mod network_option;
 #[cfg(test)]
 mod tests;
 

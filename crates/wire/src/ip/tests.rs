@@ -110,8 +110,8 @@ fn malformed_headers_are_refused() {
 #[test]
 fn ipv6_extension_headers_are_refused() {
     let mut bytes = Vec::new();
-    // Hop-by-hop options, routing, fragment, authentication, destination options.
-    for next_header in [0, 43, 44, 51, 60] {
+    // Routing, fragment, authentication, destination options.
+    for next_header in [43, 44, 51, 60] {
         bytes.clear();
         let (source, destination) = ("::1".parse().unwrap(), "::2".parse().unwrap());
         ipv6::Header::new(source, destination, next_header, 8).emit(&mut bytes);
@@ -122,6 +122,37 @@ fn ipv6_extension_headers_are_refused() {
     bytes.pop();
     let expected = Problem::Truncated { needed: 48, available: 47 };
     assert_eq!(Packet::parse(&bytes), Err(ParseError::new(Header::Ipv6, 4, expected)));
+}
+
+#[test]
+fn hop_by_hop_options_precede_the_transport() {
+    let [source, destination] = ["::1", "::2"].map(|text| text.parse().expect("an address"));
+    // Next header TCP, 8 bytes, PadN of 6 bytes.
+    let options = [6, 0, 1, 4, 0, 0, 0, 0];
+    let segment = crate::tcp::Segment { source_port: 7, ..Default::default() };
+    let body = Body::Tcp(segment);
+    let packet = Packet { source, destination, ecn: Ecn::NotEct, body };
+    let parsed = |options: &[u8]| {
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        bytes.splice(40..40, options.iter().copied());
+        (bytes[5], bytes[6]) = (20 + 8, 0);
+        Packet::parse(&bytes).map(|mut packet| {
+            packet.for_each_payload(|payload| payload.offset = 0);
+            packet
+        })
+    };
+    assert_eq!(parsed(&options), Ok(packet.clone()));
+    // Longer than the packet; again hop-by-hop options; an unknown option that makes hosts discard the packet.
+    for (at, value, error) in [
+        (1, 3, ParseError::new(Header::Ipv6, 6, Problem::Protocol(0))),
+        (0, 0, ParseError::new(Header::Ipv6, 6, Problem::Protocol(0))),
+        (2, 0x41, ParseError::new(Header::Ipv6, 42, Problem::Value(0x41))),
+    ] {
+        let mut changed = options;
+        changed[at] = value;
+        assert_eq!(parsed(&changed), Err(error), "byte {at}");
+    }
 }
 
 #[test]

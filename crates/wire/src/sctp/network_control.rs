@@ -29,7 +29,10 @@
 //! correct the packet's checksum; they never change the length. The upper bits of the type make other endpoints
 //! skip the chunk (RFC 9260 §3.2).
 
-use super::CHUNK_HEADER_LEN;
+use super::{CHUNK_HEADER_LEN, kind};
+
+/// Length of the fields between the chunk header and the records, bytes.
+const FIELDS_LEN: usize = (NetworkControl::FIXED_LEN - CHUNK_HEADER_LEN) as usize;
 
 /// A network control chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,6 +124,9 @@ impl NetworkControl {
     /// Length of the chunk, bytes; always the same.
     pub const LEN: u32 = Self::FIXED_LEN + Self::MAX_RECORDS as u32 * Record::LEN;
 
+    /// The flag of [`is_shared`](Self::is_shared) in the second byte.
+    pub(crate) const SHARED_FLAG: u8 = 4;
+
     /// Appends a record, or sets the overflow flag if all records are in use.
     pub fn push(&mut self, record: Record) {
         if self.records.len() < Self::MAX_RECORDS {
@@ -128,6 +134,12 @@ impl NetworkControl {
         } else {
             self.has_overflow = true;
         }
+    }
+
+    /// Discards the records, for which an option of IP has no room.
+    pub fn discard_records(&mut self) {
+        self.records.clear();
+        self.has_overflow = false;
     }
 
     pub(super) const fn flags(&self) -> u8 {
@@ -142,34 +154,63 @@ impl NetworkControl {
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         assert!(self.records.len() <= Self::MAX_RECORDS, "a chunk has at most {} records", Self::MAX_RECORDS);
         let end = out.len() + (Self::LEN - CHUNK_HEADER_LEN) as usize;
-        out.extend_from_slice(&self.association.to_be_bytes());
-        out.extend_from_slice(&[self.path, self.paths, self.records.len() as u8, 0]);
-        out.extend_from_slice(&self.wanted_kbit_per_s.to_be_bytes());
-        out.extend_from_slice(&self.max_delay_100us.to_be_bytes());
-        out.extend_from_slice(&self.max_loss_milli_percent.to_be_bytes());
-        out.extend_from_slice(&self.apart_from.to_be_bytes());
+        self.emit_fields(out);
         for record in &self.records {
             record.emit(out);
         }
         out.resize(end, 0);
     }
 
+    /// Appends the fields between the chunk header and the records.
+    fn emit_fields(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.association.to_be_bytes());
+        out.extend_from_slice(&[self.path, self.paths, self.records.len() as u8, 0]);
+        out.extend_from_slice(&self.wanted_kbit_per_s.to_be_bytes());
+        out.extend_from_slice(&self.max_delay_100us.to_be_bytes());
+        out.extend_from_slice(&self.max_loss_milli_percent.to_be_bytes());
+        out.extend_from_slice(&self.apart_from.to_be_bytes());
+    }
+
+    /// Appends the first [`FIXED_LEN`](Self::FIXED_LEN) bytes of the chunk.
+    pub(crate) fn emit_start(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&[kind::NETWORK_CONTROL, self.flags()]);
+        out.extend_from_slice(&(Self::LEN as u16).to_be_bytes());
+        self.emit_fields(out);
+    }
+
+    /// Reads the first [`FIXED_LEN`](Self::FIXED_LEN) bytes of a chunk, of which nothing follows; `None` if they are
+    /// not those of a request without records.
+    pub(crate) fn parse_start(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; Self::FIXED_LEN as usize] = bytes.try_into().ok()?;
+        let (&[kind, flags, high, low], fields) = bytes.split_first_chunk()?;
+        let (control, used) = Self::parse_fields(flags, fields.first_chunk()?)?;
+        let is_chunk =
+            kind == kind::NETWORK_CONTROL && u32::from(u16::from_be_bytes([high, low])) == Self::LEN;
+        (is_chunk && used == 0 && !control.is_report && !control.has_overflow).then_some(control)
+    }
+
     /// Reads the value of a chunk; `None` if its length, its paths or its number of records are invalid.
     pub(super) fn parse(flags: u8, value: &[u8]) -> Option<Self> {
         const VALUE_LEN: usize = (NetworkControl::LEN - CHUNK_HEADER_LEN) as usize;
-        const FIELDS: usize = (NetworkControl::FIXED_LEN - CHUNK_HEADER_LEN) as usize;
         let value: &[u8; VALUE_LEN] = value.try_into().ok()?;
-        let (fields, records) = value.split_first_chunk::<FIELDS>()?;
-        let [a0, a1, a2, a3, path, paths, used, _, w0, w1, w2, w3, d0, d1, l0, l1, m0, m1, m2, m3] = *fields;
+        let (fields, records) = value.split_first_chunk::<FIELDS_LEN>()?;
+        let (control, used) = Self::parse_fields(flags, fields)?;
         let (all, _) = records.as_chunks();
-        let records = all.get(..usize::from(used))?;
+        let records = all.get(..usize::from(used))?.iter().map(Record::parse).collect();
+        Some(Self { records, ..control })
+    }
+
+    /// Reads the fields between the chunk header and the records, and returns the number of records, too; `None` if
+    /// the paths are invalid.
+    fn parse_fields(flags: u8, fields: &[u8; FIELDS_LEN]) -> Option<(Self, u8)> {
+        let [a0, a1, a2, a3, path, paths, used, _, w0, w1, w2, w3, d0, d1, l0, l1, m0, m1, m2, m3] = *fields;
         if path >= paths || paths > Self::MAX_PATHS {
             return None;
         }
-        Some(Self {
+        let control = Self {
             is_report: flags & 1 != 0,
             has_overflow: flags & 2 != 0,
-            is_shared: flags & 4 != 0,
+            is_shared: flags & Self::SHARED_FLAG != 0,
             association: u32::from_be_bytes([a0, a1, a2, a3]),
             path,
             paths,
@@ -177,8 +218,9 @@ impl NetworkControl {
             max_delay_100us: u16::from_be_bytes([d0, d1]),
             max_loss_milli_percent: u16::from_be_bytes([l0, l1]),
             apart_from: u32::from_be_bytes([m0, m1, m2, m3]),
-            records: records.iter().map(Record::parse).collect(),
-        })
+            records: Vec::new(),
+        };
+        Some((control, used))
     }
 }
 

@@ -4,9 +4,10 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 use anabranch_wire::gre::Gre;
-use anabranch_wire::ip::{Addresses, protocol};
+use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::{Addresses, ipv6, protocol};
 use anabranch_wire::tcp::{Options, mptcp};
-use anabranch_wire::{Buffer, Packet, sctp};
+use anabranch_wire::{Body, Buffer, Packet, sctp};
 
 /// A packet: if the input parses, it is written, read and written again without change. Random bytes hardly
 /// ever have a correct checksum, so they are tried unchanged and with repaired checksums. Returns whether
@@ -110,6 +111,44 @@ pub fn network_control(data: &[u8]) -> bool {
     true
 }
 
+/// A network control option: the first byte selects the version of IP, and the rest are the options of the header of
+/// a packet with a TCP segment. A router's change of a valid request leaves a packet that parses, of the same length.
+pub fn network_option(data: &[u8]) -> bool {
+    let Some((&first, options)) = data.split_first() else { return false };
+    let mut bytes = if first & 1 == 0 {
+        let options = &options[..options.len().min(40) / 4 * 4];
+        let mut bytes = vec![0x40 | (5 + options.len() / 4) as u8; 1];
+        bytes.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 64, protocol::TCP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        bytes.extend_from_slice(options);
+        bytes
+    } else {
+        // Two bytes precede the options in a header of whole groups of eight bytes.
+        let len = (options.len().min(300) + 2) / 8 * 8;
+        let mut bytes = vec![0x60, 0, 0, 0, 0, 0, ipv6::HOP_BY_HOP, 64];
+        bytes.resize(40, 1);
+        if len > 0 {
+            bytes.extend_from_slice(&[protocol::TCP, (len / 8 - 1) as u8]);
+            bytes.extend_from_slice(&options[..len - 2]);
+        }
+        bytes
+    };
+    bytes.extend_from_slice(&[0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0, 7]);
+    repair_checksums(&mut bytes);
+    packet(&bytes);
+    let Some(request) = NetworkOption::requested_in(&bytes) else { return false };
+    let len = bytes.len();
+    NetworkOption::mark_shared(&mut bytes);
+    assert_eq!(bytes.len(), len);
+    let marked = sctp::NetworkControl { is_shared: true, ..request };
+    assert_eq!(NetworkOption::requested_in(&bytes), Some(marked.clone()));
+    // An unknown option of IPv6 may make hosts discard the packet.
+    if let Ok(packet) = Packet::parse(&bytes) {
+        let Body::Tcp(segment) = packet.body else { panic!("a TCP segment") };
+        assert_eq!(segment.network_option.as_deref(), Some(&NetworkOption::Request(marked)));
+    }
+    true
+}
+
 /// Repairs all checksums and the IPv4 total length.
 pub fn repair_checksums(bytes: &mut [u8]) {
     let (body_at, protocol, addresses) = match bytes.first().map(|first| first >> 4) {
@@ -132,7 +171,8 @@ pub fn repair_checksums(bytes: &mut [u8]) {
             bytes[4..6].copy_from_slice(&len);
             let address = |at: usize| <[u8; 16]>::try_from(&bytes[at..at + 16]).expect("sixteen bytes");
             let addresses = Addresses { source: address(8).into(), destination: address(24).into() };
-            (40, bytes[6], addresses)
+            let (protocol, header_len) = ipv6::upper_layer(bytes);
+            (header_len, protocol, addresses)
         }
         _ => return,
     };

@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 use anabranch_wire::icmp::{Echo, Message, Quote, Unreachable};
+use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{
     self, AddAddress, Capable, CapableData, Control, DataChecksum, DataNumber, Dss, Join, Mapping,
@@ -133,19 +135,49 @@ pub fn options() -> impl Strategy<Value = Options> {
     })
 }
 
+/// An option of network control that fits into the header of either version of IP.
+pub fn network_option() -> impl Strategy<Value = NetworkOption> {
+    let path = (1..=NetworkControl::MAX_PATHS).prop_flat_map(|paths| (0..paths, Just(paths)));
+    let request = (any::<(bool, u32, u32, u16, u16, u32)>(), path).prop_map(
+        |(
+            (is_shared, association, wanted_kbit_per_s, max_delay_100us, max_loss_milli_percent, apart_from),
+            path,
+        )| {
+            let (path, paths) = path;
+            NetworkOption::Request(NetworkControl {
+                is_shared,
+                association,
+                path,
+                paths,
+                wanted_kbit_per_s,
+                max_delay_100us,
+                max_loss_milli_percent,
+                apart_from,
+                ..NetworkControl::default()
+            })
+        },
+    );
+    prop_oneof![request, vec(any::<u8>(), 0..=38).prop_map(NetworkOption::Invalid)]
+}
+
 /// Any segment with a payload of up to `longest` bytes.
 pub fn segment(longest: u32) -> impl Strategy<Value = Segment> {
-    (any::<(u16, u16, u8, u16, u16)>(), serial(), serial(), options(), payload(longest)).prop_map(
-        |((source_port, destination_port, flags, window, urgent), seq, ack, options, payload)| Segment {
-            source_port,
-            destination_port,
-            seq,
-            ack,
-            flags: Flags(flags),
-            window,
-            urgent,
-            options,
-            payload,
+    let numbers = (any::<(u16, u16, u8, u16, u16)>(), serial(), serial());
+    (numbers, options(), payload(longest), option::weighted(0.2, network_option())).prop_map(
+        |((fixed, seq, ack), options, payload, network_option)| {
+            let (source_port, destination_port, flags, window, urgent) = fixed;
+            Segment {
+                source_port,
+                destination_port,
+                seq,
+                ack,
+                flags: Flags(flags),
+                window,
+                urgent,
+                options,
+                payload,
+                network_option: network_option.map(Box::new),
+            }
         },
     )
 }

@@ -4,17 +4,26 @@ use super::{Datapath, Interface, InterfaceAddress, PacketRef, Time};
 use anabranch_middlebox::FlowKey;
 use anabranch_middlebox::network_control::{ControlRouter, Way};
 use anabranch_netem::{FlowHash, Frame};
+use anabranch_wire::ip::network_option::NetworkOption;
 use anabranch_wire::ip::protocol;
 use anabranch_wire::sctp::{Chunk, NetworkControl};
 use anabranch_wire::{Body, Packet};
 use core::net::SocketAddr;
 
-/// The request at the start of a packet.
+/// The request of a packet: the first chunk of SCTP, or an option of IP with TCP.
 fn request_in(packet: &mut Packet) -> Option<&mut NetworkControl> {
-    let Body::Sctp(packet) = &mut packet.body else { return None };
-    match packet.chunks.first_mut() {
-        Some(Chunk::NetworkControl(control)) if packet.udp.is_none() && !control.is_report => Some(control),
-        _ => None,
+    match &mut packet.body {
+        Body::Sctp(packet) => match packet.chunks.first_mut() {
+            Some(Chunk::NetworkControl(control)) if packet.udp.is_none() && !control.is_report => {
+                Some(control)
+            }
+            _ => None,
+        },
+        Body::Tcp(segment) => match segment.network_option.as_deref_mut() {
+            Some(NetworkOption::Request(control)) => Some(control),
+            _ => None,
+        },
+        Body::Udp(_) | Body::Icmp(_) => None,
     }
 }
 
@@ -24,15 +33,16 @@ impl Datapath {
         self.routers.is_some()
     }
 
-    /// Finds the route of an SCTP path between two ends under network control, in place of the route by flow hash.
+    /// Finds the route of a path between two ends under network control, in place of the route by flow hash. `protocol`
+    /// is the number of its transport in the IP header.
     pub fn follow_choices(
         &mut self,
         now: Time,
-        [source, destination]: [SocketAddr; 2],
+        (protocol, [source, destination]): (u8, [SocketAddr; 2]),
         (hash, mut route): (FlowHash, Vec<Interface>),
     ) -> Vec<Interface> {
         let Some(routers) = &mut self.routers else { return route };
-        let flow = FlowKey { protocol: protocol::SCTP, source, destination };
+        let flow = FlowKey { protocol, source, destination };
         let Some(to) = InterfaceAddress::of(destination.ip()) else { return route };
         let mut at = 1;
         while at < route.len() {
@@ -101,6 +111,9 @@ impl Datapath {
             return None;
         }
         let by = self.router(node).choose(now, flow, request, &ways);
+        if flow.protocol == protocol::TCP {
+            request.discard_records();
+        }
         *self.slab.get_mut(frame.id) = packet;
         if self.encoding.is_some() {
             self.encode(now, self.sender_of(frame), frame.id);
