@@ -20,7 +20,7 @@ CARGO := env -u MAKEFLAGS cargo
 SKIPS := target/skipped-tests.txt
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build own loader proxy page dist lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop clean
+.PHONY: build own loader proxy page dist lab test-lab bench-lab demo test lint audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 profile generate figures reproduce docs bpf format interop packetdrill clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: $(NATIVE) loader proxy page
@@ -205,6 +205,12 @@ test-python: $(PROGRAMS)
 ## interop: run all cases with other stacks, as root, and write docs/lab-notes/interoperation.md
 interop: build
 	$(BIN)/python tests/interop.py
+
+## packetdrill: run the scripts of two checkouts in which packetdrill is built, as root: make packetdrill TCP=DIR MPTCP=DIR
+packetdrill: $(VENV)/.installed
+	@[ -n "$(TCP)$(MPTCP)" ] || { echo "name the checkouts: make packetdrill TCP=DIR MPTCP=DIR" >&2; exit 2; }
+	$(CARGO) build --locked --quiet -p anabranch-packetdrill
+	$(BIN)/python tests/packetdrill.py target/debug/libanabranch_packetdrill.so $(if $(TCP),--tcp $(TCP)) $(if $(MPTCP),--mptcp $(MPTCP))
 
 test-of-machine: $(PROGRAMS)
 	$(BIN)/pytest -m machine
