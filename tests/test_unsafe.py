@@ -17,7 +17,7 @@ BLOCKS = {
     "crates/packetdrill/src/abi/memory.rs": 10,
     "crates/packetdrill/src/abi/mod.rs": 1,
     "crates/packetdrill/src/abi/network.rs": 3,
-    "crates/packetdrill/src/abi/options.rs": 7,
+    "crates/packetdrill/src/abi/options.rs": 6,
     "crates/packetdrill/src/abi/readiness.rs": 1,
     "crates/packetdrill/src/abi/table.rs": 3,
     "crates/packetdrill/src/abi/tests.rs": 1,
