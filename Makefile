@@ -28,7 +28,7 @@ SKIPS := target/skipped-tests.txt
 BUILD = $(CARGO) build --profile $(PROFILE) --locked $(if $(filter checked,$(PROFILE)),--lib --bins --examples,--quiet $(1))
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build compile own loader proxy page dist lab test-lab bench-lab demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop clean
+.PHONY: build compile own loader proxy page dist lab test-lab bench-lab demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop packetdrill clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: compile $(NATIVE) loader proxy page
@@ -228,6 +228,12 @@ test-python: $(PROGRAMS)
 ## interop: run all cases with other stacks, as root, and write docs/lab-notes/interoperation.md
 interop: build
 	$(BIN)/python tests/interop.py
+
+## packetdrill: run the scripts of two checkouts in which packetdrill is built, as root: make packetdrill TCP=DIR MPTCP=DIR
+packetdrill: $(VENV)/.installed
+	@[ -n "$(TCP)$(MPTCP)" ] || { echo "name the checkouts: make packetdrill TCP=DIR MPTCP=DIR" >&2; exit 2; }
+	$(CARGO) build --locked --quiet -p anabranch-packetdrill
+	$(BIN)/python tests/packetdrill.py target/debug/libanabranch_packetdrill.so $(if $(TCP),--tcp $(TCP)) $(if $(MPTCP),--mptcp $(MPTCP))
 
 test-of-machine: $(PROGRAMS)
 	$(BIN)/pytest -m machine

@@ -13,6 +13,14 @@ BLOCKS = {
     "crates/kernel/src/inherited.rs": 1,
     "crates/kernel/src/link.rs": 1,
     "crates/lab/src/abi.rs": 10,
+    "crates/packetdrill/src/abi/calls.rs": 21,
+    "crates/packetdrill/src/abi/memory.rs": 10,
+    "crates/packetdrill/src/abi/mod.rs": 1,
+    "crates/packetdrill/src/abi/network.rs": 3,
+    "crates/packetdrill/src/abi/options.rs": 6,
+    "crates/packetdrill/src/abi/readiness.rs": 1,
+    "crates/packetdrill/src/abi/table.rs": 3,
+    "crates/packetdrill/src/abi/tests.rs": 1,
 }
 """Number of unsafe blocks by file."""
 

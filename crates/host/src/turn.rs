@@ -71,6 +71,11 @@ impl Host {
         Some(ConnectionRef { core, id, registered, names: &mut self.names })
     }
 
+    /// A connection as the endpoint of its protocol, for state that only this protocol has.
+    pub fn core(&self, id: ConnectionId) -> Option<&Core> {
+        self.connections.get(id).map(|slot| &slot.core)
+    }
+
     /// Takes this connection from the queue of its listener for the application, at any position in the queue.
     pub fn accept_one(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };

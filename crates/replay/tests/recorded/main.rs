@@ -1,5 +1,7 @@
 //! Recordings of hosts in virtual time, their replay, and damaged recordings.
 
+#[path = "../fuzz_bodies/recording.rs"]
+mod body;
 mod hosts;
 
 use anabranch_base::time::Time;
@@ -205,5 +207,13 @@ proptest! {
                 prop_assert!(!matches!(difference.place, Place::Panic { .. }), "{}", difference);
             }
         }
+    }
+
+    #[test]
+    fn hostile_recording_causes_no_panic(program in prop::collection::vec(any::<u8>(), 1..40)) {
+        // The first recordings are valid ones, which most programs should change.
+        let mut program = program;
+        program[0] %= 18;
+        body::recording(&program);
     }
 }

@@ -3,7 +3,7 @@
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::data::DataFin;
 use super::keys::{Key, address_hmac, join_hmac, left64, left160};
-use super::options::{capable, has_multipath, join, offer};
+use super::options::{capable, has_multipath, has_unusable_capable, join, offer};
 use super::receive::{Arrival, cut};
 use super::repair::AcceptedSegment;
 use super::reset::{ResetReason, TRANSIENT_FLAG};
@@ -206,8 +206,8 @@ impl Connection {
                     return ours == self.keys.local.secret;
                 }
                 // Data that overtook the third segment has to wait for that segment. A segment without any option
-                // shows a middlebox.
-                if has_multipath(segment) {
+                // shows a middlebox, and an unusable MP_CAPABLE counts as none (RFC 8684 §3.1).
+                if has_multipath(segment) && !has_unusable_capable(segment) {
                     return false;
                 }
                 subflow.handshake = Handshake::Plain;

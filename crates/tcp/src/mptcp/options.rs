@@ -10,6 +10,12 @@ pub(super) fn capable(segment: &Segment) -> Option<&Capable> {
     })
 }
 
+/// True if a segment has an `MP_CAPABLE` of another version than that of the handshake, or without HMAC-SHA256.
+pub(super) fn has_unusable_capable(segment: &Segment) -> bool {
+    let mut options = segment.options.mptcp.others.iter();
+    capable(segment).is_none() && options.any(|option| matches!(option, Control::Capable(_)))
+}
+
 /// The `MP_CAPABLE` of a SYN that offers this version or a later one. The version in the answer is the one that both
 /// ends use (RFC 8684 §3.1).
 pub(super) fn offer(segment: &Segment) -> Option<&Capable> {

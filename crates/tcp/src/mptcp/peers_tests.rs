@@ -68,6 +68,20 @@ fn a_peer_of_version_2_gets_an_answer_of_version_1() {
 }
 
 #[test]
+fn unusable_third_segment_means_plain_tcp() {
+    let mut pair = Setup::disjoint().pair(Wire::new(10), Wire::new(20));
+    pair.tampering = Some(|packet| {
+        if !segment(packet).flags.contains(Flags::SYN)
+            && let Some(capable) = capable(packet)
+        {
+            capable.hmac_sha256 = false;
+        }
+    });
+    assert!(pair.send_file(300_000, 5.0));
+    assert!(pair.ends.iter().all(|end| end.report().fallback));
+}
+
+#[test]
 fn no_join_goes_to_an_address_that_refuses_joins() {
     let joined = |refuses: bool| {
         let mut pair = Setup::default().pair(Wire::new(10), Wire::new(20));

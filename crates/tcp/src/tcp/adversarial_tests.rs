@@ -205,3 +205,33 @@ fn unnecessary_tail_loss_probe_costs_nothing() {
     let path = pair.ends[0].report().paths[0];
     assert_eq!((path.counters.probes, path.counters.timeouts, path.ssthresh), (1, 0, u64::MAX), "{path:?}");
 }
+
+#[test]
+fn reset_has_timestamps_of_the_connection() {
+    let mut pair = established(&Config::default(), 1000);
+    let echo = |packet: &Packet| tcp(packet).options.timestamps.map(|stamps| stamps.echo);
+    pair.ends[0].abort(pair.now);
+    pair.settle();
+    let reset = &pair.log.last().expect("a packet").2;
+    assert!(tcp(reset).flags.contains(Flags::RST));
+    let (_, _, answer) = pair.log.iter().rev().find(|(_, end, _)| *end == 1).expect("an answer");
+    assert_eq!(echo(reset), tcp(answer).options.timestamps.map(|stamps| stamps.value));
+}
+
+#[test]
+fn window_opens_after_timeout_of_a_single_segment() {
+    let mut pair = established(&Config::default(), 1000);
+    let mut seen = 0;
+    // The segment and its probe are lost; the retransmission of the timeout fills the window of one segment.
+    pair.filter = Some(Box::new(move |_, packet| {
+        let data = !tcp(packet).payload.is_empty();
+        seen += u32::from(data);
+        data && seen <= 2
+    }));
+    pair.ends[0].write(pair.now, Write::bytes(1000));
+    pair.run_until(3.0);
+    let path = pair.ends[0].report().paths[0];
+    assert_eq!((path.counters.timeouts, path.counters.bytes_acked), (1, 2000));
+    // One segment after the timeout, and the acknowledged bytes (RFC 3465).
+    assert_eq!(path.cwnd, u64::from(path.mss) + 1000);
+}

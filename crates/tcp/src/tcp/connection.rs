@@ -270,7 +270,7 @@ impl Endpoint for Connection {
         self.read += len;
         self.blocked_since = None;
         self.receive_space.on_read(now, self.read, (self.block.receive_rtt(), self.block.mss()));
-        if self.block.window_would_open(self.receive_window()) {
+        if self.block.window_would_open(self.receive_space.size(), self.receive_window()) {
             self.block.ack_now();
         }
         Some(Delivery::bytes(offset, len))

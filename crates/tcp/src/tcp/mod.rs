@@ -40,5 +40,6 @@ pub(crate) use limits::Demand;
 pub(crate) use numbers::of_connection;
 pub use numbers::{Numbers, Tuple, initial_sequence, timestamp_offset};
 pub(crate) use output::segment_of;
+pub use recovery::LossState;
 pub use tcb::{Context, Route, State, Tcb};
 pub use time_wait::TimeWaitState;

@@ -28,7 +28,7 @@ impl Tcb {
     /// Returns resets, handshake segments and retransmissions, which precede new data.
     pub fn poll_urgent(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         if let Some((seq, ack)) = self.reset.take() {
-            return Some(self.reset_segment(seq, ack));
+            return Some(self.reset_segment(context.now, seq, ack));
         }
         if self.syn_due {
             self.syn_due = false;
@@ -155,10 +155,7 @@ impl Tcb {
         self.rack.sent(context.now, self.nxt);
         self.nxt += u64::from(len);
         self.last_sent = context.now;
-        let allowed = self.allowed(context);
-        if self.board.pipe() + u64::from(self.mss) > allowed {
-            self.limited_until = self.nxt;
-        }
+        self.note_full_window(context, self.nxt);
         if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
             self.prr.sent(u64::from(len));
         }
@@ -167,6 +164,14 @@ impl Tcb {
         }
         self.start_user_timer(context.now);
         self.schedule_tail_probe(context);
+    }
+
+    /// Records that data below `end` was sent in a window without room for another segment. Its acknowledgement then opens
+    /// the window (RFC 5681 §3.1).
+    fn note_full_window(&mut self, context: &Context<'_>, end: u64) {
+        if end > self.limited_until && self.board.pipe() + u64::from(self.mss) > self.allowed(context) {
+            self.limited_until = end;
+        }
     }
 
     /// True if [`poll_rest`](Self::poll_rest) may have something to send.
@@ -246,6 +251,9 @@ impl Tcb {
         self.force = false;
         self.board.retransmitted(index, context.now);
         let sent = *self.board.get(index);
+        if matches!(self.phase, RecoveryPhase::Loss { .. }) {
+            self.note_full_window(context, sent.start + u64::from(sent.len));
+        }
         self.rate_sent(context, (sent.start, sent.len), true);
         self.rack.sent(context.now, sent.start);
         self.suspect_retransmitted(context, sent.start, sent.len);
@@ -357,12 +365,17 @@ impl Tcb {
         packet
     }
 
-    fn reset_segment(&mut self, seq: Serial, ack: Option<Serial>) -> Packet {
+    /// An RST, with timestamps if the handshake agreed on them (RFC 7323 §3.2).
+    fn reset_segment(&mut self, now: Time, seq: Serial, ack: Option<Serial>) -> Packet {
         let mut packet = self.header_only_packet(seq, Flags::RST);
+        let value = self.clock_value(now);
         let segment = segment_of(&mut packet);
         if let Some(ack) = ack {
             segment.flags |= Flags::ACK;
             segment.ack = ack;
+        }
+        if self.agreed.timestamps {
+            segment.options.timestamps = Some(Timestamps { value, echo: self.clock.recent });
         }
         self.counters.packets_sent += 1;
         packet

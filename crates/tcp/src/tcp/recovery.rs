@@ -7,7 +7,36 @@ use super::suspect::Suspect;
 use super::tcb::{Context, Tcb};
 use anabranch_multipath::congestion::{Loss, LossKind, Timeout};
 
+/// The state of a sender's loss recovery, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossState {
+    /// No data is missing.
+    Open,
+    /// Data arrived out of order, and none is considered lost.
+    Disorder,
+    /// Fast recovery.
+    Recovery,
+    /// Recovery after a timeout.
+    Loss,
+}
+
 impl Tcb {
+    /// Bytes marked lost, retransmitted or not, and bytes of which a retransmission is in flight. It takes the time of a walk
+    /// over all segments in flight.
+    pub fn lost_and_retransmitted(&self) -> (u64, u64) {
+        self.board.lost_and_retransmitted()
+    }
+
+    /// The state of loss recovery.
+    pub fn loss_state(&self) -> LossState {
+        match self.phase {
+            RecoveryPhase::Recovery { .. } => LossState::Recovery,
+            RecoveryPhase::Loss { .. } => LossState::Loss,
+            _ if self.duplicates > 0 || self.sacked_bytes() > 0 => LossState::Disorder,
+            _ => LossState::Open,
+        }
+    }
+
     /// Returns true in fast recovery, and in the recovery after a timeout.
     pub fn is_recovering(&self) -> bool {
         self.phase != RecoveryPhase::Open

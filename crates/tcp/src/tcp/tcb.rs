@@ -439,7 +439,7 @@ impl Tcb {
     }
 
     /// Bytes that the peer has acknowledged selectively.
-    pub(crate) fn sacked_bytes(&self) -> u64 {
+    pub fn sacked_bytes(&self) -> u64 {
         self.board.sacked_bytes()
     }
 
@@ -533,12 +533,12 @@ impl Tcb {
         self.receiver.missing(start, end)
     }
 
-    /// Returns true if the peer assumes a small window, and `receive_window` is worth an update (RFC 9293
-    /// §3.8.6.2.2).
-    pub fn window_would_open(&self, receive_window: u64) -> bool {
+    /// Returns true if the peer assumes a window that is small for a `buffer` of this size, and `receive_window` is worth
+    /// an update (RFC 9293 §3.8.6.2.2).
+    pub fn window_would_open(&self, buffer: u64, receive_window: u64) -> bool {
         let standing = self.receiver.edge.saturating_sub(self.receiver.nxt);
-        let worth = (2 * u64::from(self.peer_mss)).min(self.config.receive_buffer / 2).max(1);
-        standing < self.config.receive_buffer / 2 && receive_window >= standing + worth
+        let worth = (2 * u64::from(self.peer_mss)).min(buffer / 2).max(1);
+        standing < buffer / 2 && receive_window >= standing + worth
     }
 
     /// Returns true if an acknowledgement must be sent now.

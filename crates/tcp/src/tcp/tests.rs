@@ -234,6 +234,19 @@ fn a_closed_window_is_probed_and_opens_again() {
     assert!(pair.run_while(8.0, |p| p.sinks[1].delivered < 100_000));
 }
 
+#[test]
+fn late_read_of_wide_window_sends_no_update() {
+    // The buffer may grow to 6 MB and has 128 kB now, so 20 kB are no part worth an update.
+    let config = Config { receive_buffer: 6_000_000, receive_autotuning: true, ..Config::default() };
+    let mut pair = pair(&config, Wire::new(10));
+    pair.reading = false;
+    pair.run_until(0.1);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(1.0);
+    assert_eq!(pair.ends[1].read(pair.now, u64::MAX).map(|delivery| delivery.len), Some(20_000));
+    assert!(!pair.ends[1].window_update_due());
+}
+
 /// Milliseconds for which the client waited: for its congestion window, for the receive window.
 fn blocked(pair: &Pair<Connection>) -> [u64; 2] {
     let Limits { connection, paths, .. } = pair.ends[0].limits(pair.now);

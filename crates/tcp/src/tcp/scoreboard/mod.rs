@@ -3,7 +3,7 @@
 //! Segments stand in a deque in sequence order: a binary search finds the segment at an offset, and a cumulative
 //! acknowledgement removes segments at the front. Selectively acknowledged data is also kept as merged ranges, so
 //! that a SACK block that repeats a known range costs one look-up, whatever its length. Marks of loss only move
-//! forward, so every segment is visited once per recovery. No operation walks the whole list.
+//! forward, so every segment is visited once per recovery. No operation of a sender walks the whole list.
 //!
 //! A middlebox may split segments, so an acknowledgement may end inside one. The segment is cut there: each part has
 //! a separate state, and only the missing part is retransmitted.
@@ -104,6 +104,17 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
+    /// Bytes marked lost, retransmitted or not, and bytes of which a retransmission is in flight. For reports: it walks the
+    /// list.
+    pub fn lost_and_retransmitted(&self) -> (u64, u64) {
+        let bytes = |states: [SegmentState; 2]| {
+            let of = self.segments.iter().filter(|sent| states.contains(&sent.state));
+            of.map(|sent| u64::from(sent.len)).sum()
+        };
+        let (lost, repeated) = (SegmentState::Lost, SegmentState::Retransmitted);
+        (bytes([lost, repeated]), bytes([repeated, SegmentState::Duplicated]))
+    }
+
     /// Bytes in flight.
     pub fn pipe(&self) -> u64 {
         self.pipe
