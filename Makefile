@@ -72,8 +72,12 @@ proxy: $(VENV)/.installed
 LAB := python/anabranch/lab/lab.html
 LAB_CORE := target/wasm32-unknown-unknown/lab/anabranch_lab.wasm
 LAB_PACKED := target/lab-core.lzma
+LAB_RULES := target/lab-rules.js
 LAB_PACKAGES := lab/node_modules/.installed
-LAB_SOURCES := $(wildcard lab/*.json lab/build.mjs lab/pack.py lab/lessons/*.toml lab/src/* lab/src/*/*)
+LAB_SOURCES := $(wildcard lab/*.json lab/*.mjs lab/pack.py lab/rules/*.py lab/lessons/*.toml lab/src/* lab/src/*/*)
+# The rules of explanations, and the modules that they need; tests/test_rules_of_page.py checks the list.
+LAB_RULE_MODULES := explain/*.py fairness/*.py report/explanation.py _core/simulator.py coverage.py diagnostics.py remarks.py stats.py sweep.py
+LAB_SOURCES += $(wildcard $(addprefix python/anabranch/,$(LAB_RULE_MODULES)))
 NO_LAB := the laboratory in a page: install Node.js 20 or newer with npm, run rustup target add wasm32-unknown-unknown, then make build
 # Other profiles than that of releases are for tests, where the size of the page does not matter. The file makes a page of
 # another profile be built again, so that no release contains one for tests.
@@ -129,7 +133,8 @@ $(LAB): $(LAB_SOURCES) $(RUST) $(LAB_PACKAGES) $(LAB_PROFILE)
 	$(LAB_LTO) $(CARGO) build --profile lab --locked --quiet -p anabranch-lab --target wasm32-unknown-unknown
 	cd lab && node_modules/.bin/tsc
 	$(BIN)/python lab/pack.py $(LAB_CORE) $(LAB_PACKED)
-	node lab/build.mjs $(LAB_PACKED) $@
+	$(BIN)/python lab/rules $(LAB_RULES)
+	node lab/build.mjs $(LAB_PACKED) $(LAB_RULES) $@
 
 $(LAB_PROFILE):
 	@mkdir -p target && rm -f target/lab-profile-* && touch $@
@@ -140,7 +145,7 @@ $(LAB_PACKAGES): lab/package.json lab/package-lock.json
 
 ## test-lab: test the page in Chromium, which is not part of `make test`
 test-lab: build lab
-	cd lab && node --test --test-concurrency=1 test/lzma.test.mjs test/page.test.mjs
+	cd lab && node --test --test-concurrency=1 test/lzma.test.mjs test/explain.test.mjs test/page.test.mjs
 
 ## bench-lab: measure size, time to the first packet, frames and events a second of the page
 bench-lab: lab
@@ -171,8 +176,8 @@ lint: lint-text lint-types lint-rust
 # These checks take seconds.
 lint-text: $(VENV)/.installed
 	cargo fmt --all --check
-	$(BIN)/ruff check python tests docs/site
-	$(BIN)/ruff format --check python tests docs/site
+	$(BIN)/ruff check python tests docs/site lab
+	$(BIN)/ruff format --check python tests docs/site lab
 	$(BIN)/python tests/prose/lint.py
 
 lint-types: $(VENV)/.installed
@@ -308,8 +313,8 @@ bpf:
 ## format: rewrite all sources in the house format
 format: $(VENV)/.installed
 	cargo fmt --all
-	$(BIN)/ruff check --fix python tests docs/site
-	$(BIN)/ruff format python tests docs/site
+	$(BIN)/ruff check --fix python tests docs/site lab
+	$(BIN)/ruff format python tests docs/site lab
 
 ## clean: remove everything that was built; results stay
 clean:

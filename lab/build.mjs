@@ -1,8 +1,9 @@
 // @ts-check
 /**
- * Builds the page: one HTML file with style, programs and the core, which `pack.py` has packed.
+ * Builds the page: one HTML file with style, programs, the core, which `pack.py` has packed, and the rules of explanations,
+ * which `rules` has translated.
  *
- *     node build.mjs PACKED OUT.html
+ *     node build.mjs PACKED RULES.js OUT.html
  */
 
 import { createHash } from "node:crypto";
@@ -10,6 +11,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { aliases } from "./rules.mjs";
 
 const HERE = import.meta.dirname;
 const ICON =
@@ -36,6 +38,7 @@ async function bundle(entry, defined) {
     legalComments: "none",
     loader: { ".toml": "text" },
     define: defined,
+    alias: aliases(rulesFile ?? ""),
   });
   return text(built);
 }
@@ -68,14 +71,15 @@ function policy(program) {
   ].join("; ");
 }
 
-const [coreFile, pageFile] = process.argv.slice(2);
-if (coreFile === undefined || pageFile === undefined) {
-  console.error("build.mjs needs two names: PACKED and OUT.html");
+const [coreFile, rulesFile, pageFile] = process.argv.slice(2);
+if (coreFile === undefined || rulesFile === undefined || pageFile === undefined) {
+  console.error("build.mjs needs three names: PACKED, RULES.js and OUT.html");
   process.exit(2);
 }
 const worker = await bundle("core/worker.ts", {});
+const explainer = await bundle("explain/worker.ts", {});
 // "</script" would end the element that holds the program.
-const program = (await bundle("main.ts", { WORKER: JSON.stringify(worker) })).replaceAll("</script", "<\\/script");
+const program = (await bundle("main.ts", { WORKER: JSON.stringify(worker), EXPLAINER: JSON.stringify(explainer) })).replaceAll("</script", "<\\/script");
 /** @type {Record<string, string>} */
 const parts = {
   POLICY: policy(program),

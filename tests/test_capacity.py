@@ -66,6 +66,12 @@ def test_events_count_for_their_share_of_the_run() -> None:
     assert possible(scenario("a S D 20 Mbit/s", more=more)) == pytest.approx(5e6 * 1.5 / 2.0)
 
 
+def test_events_of_flows_change_no_rate() -> None:
+    # The backup paths are those at the end of the run.
+    more = '[[event]]\nflow = "F"\nat = "3 s"\nset = { backup = ["b"] }\n'
+    assert possible(scenario("a S D 20 Mbit/s", "b S D 5 Mbit/s", more=more)) == pytest.approx(20e6)
+
+
 def test_link_with_a_trace_has_no_known_rate() -> None:
     example = Path(__file__).parent.parent / "examples" / "cellular-trace.toml"
     assert possible(anabranch.Scenario.from_file(example).set("duration", "7 s")) is None

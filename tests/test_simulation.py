@@ -74,6 +74,22 @@ def test_sample_has_present_values(scenario: anabranch.Scenario) -> None:
     assert sample["links"][0]["forward"]["sent_bytes"] > sample["links"][1]["forward"]["sent_bytes"]
 
 
+@pytest.mark.parametrize("time_s", [0.0, 0.01, 1.0])
+def test_values_of_a_flow_are_those_of_its_sample(scenario: anabranch.Scenario, time_s: float) -> None:
+    run = anabranch.Simulation(scenario, seed=7)
+    run.step_until(time_s)
+    flow = run.sample()["flows"][0]
+    keys = ("delivered_bytes", "srtt_s", "in_flight_bytes", "cwnd_bytes", "retransmissions")
+    paths = [tuple(path[key] or 0 for key in keys) for path in flow["paths"]]
+    assert run.flow_values() == (flow["delivered_bytes"], flow["reordering_buffer_bytes"], paths)
+
+
+@pytest.mark.parametrize(("flow", "message"), [(1, "there is no flow 1; the scenario has 1"), (-1, "from 0 on")])
+def test_unknown_flow_has_no_values(scenario: anabranch.Scenario, flow: int, message: str) -> None:
+    with pytest.raises(anabranch.InputError, match=message):
+        anabranch.Simulation(scenario).flow_values(flow)
+
+
 def test_exported_scenario_repeats_orders(scenario: anabranch.Scenario) -> None:
     run = anabranch.Simulation(scenario, seed=3)
     run.step_until(0.5)

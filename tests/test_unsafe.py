@@ -12,7 +12,7 @@ BLOCKS = {
     "apps/proxy/src/sockopt.rs": 3,
     "crates/kernel/src/inherited.rs": 1,
     "crates/kernel/src/link.rs": 1,
-    "crates/lab/src/abi.rs": 10,
+    "crates/lab/src/abi.rs": 12,
     "crates/packetdrill/src/abi/calls.rs": 21,
     "crates/packetdrill/src/abi/memory.rs": 10,
     "crates/packetdrill/src/abi/mod.rs": 1,

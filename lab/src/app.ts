@@ -5,6 +5,7 @@ import { InputProblem, type Client } from "./core/client";
 import type { Network, Order } from "./core/types";
 import { byId, save, setText } from "./dom";
 import { Editor } from "./editor/editor";
+import type { Explaining } from "./explain/client";
 import { csvOf } from "./files/csv";
 import { LESSONS, type Lesson, type Try } from "./lessons";
 import { BadVisit, checkSize, fragmentOf, type Visit } from "./link";
@@ -16,6 +17,7 @@ import { LessonCard, lessonList } from "./panels/lessons";
 import { Orders } from "./panels/orders";
 import { shareDialog } from "./panels/share";
 import { Transport } from "./panels/transport";
+import { Why } from "./panels/why";
 import { networkSvg } from "./files/network-svg";
 import { isDark } from "./palette";
 import { Picture } from "./picture/picture";
@@ -42,7 +44,10 @@ export class App implements Listener {
   /** Title of the lesson's scenario: a text with another one is the visitor's own. */
   private lessonTitle = "";
 
-  constructor(private readonly client: Client) {
+  constructor(
+    private readonly client: Client,
+    private readonly explaining: () => Explaining,
+  ) {
     this.run = new Run(client, [this]);
     this.run.speed = FIRST_SPEED;
     this.picture = new Picture(byId("network"), (link) => this.inspect(link));
@@ -149,7 +154,7 @@ export class App implements Listener {
     this.playIfWanted();
   }
 
-  private async openVisit(visit: Visit): Promise<void> {
+  private async openVisit(visit: Visit, isPlayed = true): Promise<void> {
     checkSize(visit.scenario);
     byId<HTMLInputElement>("seed").value = visit.seed === null ? "" : String(visit.seed);
     this.editor.load(visit.scenario);
@@ -164,7 +169,7 @@ export class App implements Listener {
     this.lessonTitle = lesson === undefined ? "" : title;
     if (lesson !== undefined) this.lessons.show(lesson);
     else this.lessons.showOwn(title);
-    this.playIfWanted();
+    if (isPlayed) this.playIfWanted();
   }
 
   private playIfWanted(): void {
@@ -235,6 +240,42 @@ export class App implements Listener {
     openDialog("Lessons", lessonList((lesson) => void this.openLesson(lesson)));
   }
 
+  /** Explains the present run, which pauses. */
+  private why(): void {
+    const { run } = this;
+    if (run.view === null) return;
+    run.pause();
+    const flows = run.view.network.flows.filter(({ protocol }) => protocol !== "udp").map(({ name }) => name);
+    const { scenario, seed, orders } = run;
+    const why = new Why({ scenario, seed, orders, flows }, { start: this.explaining, open: (text) => this.openBeside(text) });
+    const content = why.content();
+    openDialog("Why is it slow?", content);
+    const dialog = byId<HTMLDialogElement>("dialog");
+    const closed = () => {
+      // The event of a dialog that was closed before can arrive late.
+      if (dialog.open && content.isConnected) return;
+      dialog.removeEventListener("close", closed);
+      why.end();
+    };
+    dialog.addEventListener("close", closed);
+  }
+
+  /** Runs the present scenario and another one to their ends, and compares them. */
+  private async openBeside(scenario: string): Promise<void> {
+    closeDialog();
+    await this.run.finish();
+    if (this.charts.keptRun !== this.run.view!.store) {
+      if (this.charts.keptRun !== null) this.keep();
+      this.keep();
+    }
+    try {
+      await this.openVisit({ scenario, seed: null, orders: [] }, false);
+      await this.run.finish();
+    } catch (error) {
+      showFault(messageOf(error));
+    }
+  }
+
   private share(): void {
     const content = shareDialog({
       copyLink: () => this.link(),
@@ -287,6 +328,7 @@ export class App implements Listener {
     prepareDialog();
     byId("run").addEventListener("click", () => void this.runText());
     byId("lessons-button").addEventListener("click", () => this.listLessons());
+    byId("why").addEventListener("click", () => this.why());
     byId("keep").addEventListener("click", () => this.keep());
     byId("share-button").addEventListener("click", () => this.share());
     byId("help").addEventListener("click", () => openDialog("Keys and help", helpContent()));
@@ -318,6 +360,7 @@ export class App implements Listener {
       "[": () => this.transport.faster(-1),
       "]": () => this.transport.faster(1),
       k: () => this.keep(),
+      w: () => this.why(),
       l: () => this.listLessons(),
       "?": () => openDialog("Keys and help", helpContent()),
     };

@@ -1,5 +1,6 @@
-/** Program of the worker; the build puts it here. */
+/** Programs of the worker with the run and of that with explanations; the build puts them here. */
 declare const WORKER: string;
+declare const EXPLAINER: string;
 
 declare module "*.toml" {
   const text: string;

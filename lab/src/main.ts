@@ -3,6 +3,7 @@
 import { App } from "./app";
 import { Client, compile } from "./core/client";
 import { byId } from "./dom";
+import { Explaining } from "./explain/client";
 import { visitOf, type Visit } from "./link";
 import { showFault } from "./panels/fault";
 import { isDark } from "./palette";
@@ -27,7 +28,7 @@ async function start(): Promise<void> {
     showFault(error instanceof Error ? error.message : String(error));
     return;
   }
-  const app = new App(await Client.start(WORKER, module));
+  const app = new App(await Client.start(WORKER, module), () => new Explaining(EXPLAINER, module));
   let wanted: Visit | null = null;
   try {
     wanted = await visit();

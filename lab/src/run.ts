@@ -131,6 +131,12 @@ export class Run {
     while (this.now_ns < Math.min(to_ns, this.end_ns) && !this.isBusy) await this.advance(to_ns, FAST_BUDGET_MS);
   }
 
+  /** Runs on to the end, without pictures on the way. */
+  async finish(): Promise<void> {
+    this.pause();
+    while (!this.isOver && !this.isBusy) await this.advance(this.end_ns, FAST_BUDGET_MS);
+  }
+
   /** Changes a link at the present time. */
   async order(change: Omit<Order, "at_ns">): Promise<void> {
     if (this.view === null) return;

@@ -20,6 +20,19 @@ export function nativeDigest(scenario) {
   return JSON.parse(printed).digest;
 }
 
+/**
+ * Causes and settings of the findings of the command.
+ *
+ * @param {string} scenario
+ * @returns {{ cause: string, settings: string[] }[]}
+ */
+export function nativeFindings(scenario) {
+  const file = join(mkdtempSync(join(tmpdir(), "lab-")), "scenario.toml");
+  writeFileSync(file, scenario);
+  const words = ["-m", "anabranch", "explain", file, "--json", "--jobs", "1", "--time-limit", "600"];
+  return JSON.parse(execFileSync(PYTHON, words, { env: ENVIRONMENT, encoding: "utf8" })).findings;
+}
+
 /** The scenarios of the lessons, by name. */
 export function lessons() {
   return scenarios(join(ROOT, "lab", "lessons"));

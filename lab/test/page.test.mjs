@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { finish, launch, open, packetPixels, ready, table, write } from "./browser.mjs";
-import { examples, lessons, nativeDigest, serve } from "./native.mjs";
+import { examples, lessons, nativeDigest, nativeFindings, serve } from "./native.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const SHORT = `title = "Short"
@@ -253,6 +253,59 @@ async function violations(page) {
       .map((/** @type {{id: string, nodes: {html: string}[]}} */ { id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 160)).join(" | ")}`);
   });
 }
+
+test("why shows the findings of the command", async () => {
+  const { page, context, errors } = await open(browser, { options: { reducedMotion: "reduce" } });
+  await runShort(page);
+  await page.locator("#play").click();
+  await page.locator("#step").click();
+  await page.locator("#network .label .name").nth(0).click();
+  await page.locator("#inspector button.wide").first().click();
+  await page.locator("#network .link.down").waitFor();
+  await page.keyboard.press("Escape");
+  await page.locator("#share-button").click();
+  const saving = page.waitForEvent("download");
+  await page.getByRole("button", { name: "Save the scenario" }).click();
+  const expected = nativeFindings(readFileSync(await (await saving).path(), "utf8"));
+  await page.keyboard.press("Escape");
+  await page.locator("#dialog").waitFor({ state: "hidden" });
+  await page.keyboard.press("w");
+  await page.locator(".why").waitFor();
+  await page.locator(".why h3").waitFor();
+  assert.deepEqual(await violations(page), []);
+  const sentences = await page.locator(".why li p").allTextContents();
+  assert.equal(sentences.length, expected.length);
+  assert.ok(expected.length > 0 && /^Link "one" changes during the run/.test(expected[0]?.cause ?? ""));
+  for (const [index, { cause }] of expected.entries()) assert.ok(sentences[index]?.startsWith(cause), `${cause} is not in: ${sentences[index]}`);
+  await page.getByRole("button", { name: /remedy 1$/ }).click();
+  await page.waitForFunction(() => /The run is over/.test(document.querySelector("#live")?.textContent ?? ""));
+  const rows = await page.locator("#difference td").allTextContents();
+  assert.ok(Number(rows[0]) > Number(rows[1]), rows.join(", "));
+  assert.match((await page.locator("#difference caption").textContent()) ?? "", /0 to 2\.00 s/);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
+test("why can be cancelled and refuses UDP", async () => {
+  const { page, context, errors } = await open(browser, { options: { reducedMotion: "reduce", viewport: { width: 390, height: 900 }, colorScheme: "dark" } });
+  await ready(page);
+  await page.locator("#why").click();
+  // The late event of another dialog ends nothing.
+  await page.evaluate(() => document.querySelector("#dialog")?.dispatchEvent(new Event("close")));
+  await page.getByRole("button", { name: "Cancel" }).click();
+  await page.locator(".why [role=status]", { hasText: "The explanation was cancelled." }).waitFor();
+  assert.deepEqual(await violations(page), []);
+  await page.keyboard.press("Escape");
+  assert.ok(await page.locator("#dialog").isHidden());
+  await write(page, SHORT.replace('"mptcp"\npaths = "disjoint"', '"udp"\nworkload = { kind = "rate", rate = "1 Mbit/s" }'));
+  await page.locator("#run").click();
+  await page.waitForFunction(() => document.querySelector("#title")?.textContent === "Short");
+  await page.locator("#why").click();
+  await page.locator(".why [role=status]", { hasText: "explain needs a TCP, MPTCP or SCTP flow." }).waitFor();
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is too wide");
+  assert.deepEqual(errors, []);
+  await context.close();
+});
 
 test("mistakes are marked and the run stays", async () => {
   const { page, context } = await open(browser);

@@ -21,6 +21,14 @@ Direction = Literal["both", "forward", "reverse"]
 """Directions of a link: both, from its first node to its second, or the other way."""
 
 
+PathValues = tuple[int, float, int, int, int]
+"""Of a path: new bytes that arrived, smoothed round-trip time in seconds (0 before its first sample), bytes in flight,
+window in bytes, and retransmissions."""
+
+FlowValues = tuple[int, int, list[PathValues]]
+"""Of a flow: bytes that the receiving application has read, bytes that wait out of order, and its paths."""
+
+
 class Simulation:
     """A simulated run that goes on in steps.
 
@@ -118,6 +126,21 @@ class Simulation:
         """
         values: dict[str, Any] = json.loads(self._run.sample())
         return values
+
+    def flow_values(self, flow: int = 0) -> FlowValues:
+        """The present values of one flow without the text of `sample`, for programs that steer it every few steps.
+
+        Args:
+            flow: Index of the flow in the scenario.
+
+        Raises:
+            InputError: If there is no such flow.
+
+        """
+        if not isinstance(flow, int) or flow < 0:
+            raise InputError(f"the index of a flow is a whole number from 0 on, not {flow!r}")
+        with simulator.NativeErrors():
+            return self._run.flow_values(flow)
 
     def order(self, link: str, changes: Mapping[str, Any], *, direction: Direction = "both") -> None:
         """Change a link at the present time. The change takes effect when the run goes on.

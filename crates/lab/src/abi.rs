@@ -83,11 +83,27 @@ pub extern "C" fn lab_keys() -> i32 {
 pub unsafe extern "C" fn lab_open(address: *const u8, len: usize, seed: i64) -> i32 {
     // SAFETY: by the contract of this function.
     let text = unsafe { input(address, len) };
-    let opened = LAB.with_borrow_mut(|lab| lab.open(&text?, u64::try_from(seed).ok()));
-    match opened {
-        Ok(handle) => handle as i32,
-        Err(error) => answer(Err(error)),
-    }
+    opened(LAB.with_borrow_mut(|lab| lab.open(&text?, u64::try_from(seed).ok())))
+}
+
+/// Opens a run of a variant: [`Lab::open_variant`]. A negative seed is the scenario's own.
+///
+/// # Safety
+///
+/// `len` bytes at `address` are readable.
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn lab_open_variant(address: *const u8, len: usize, seed: i64) -> i32 {
+    // SAFETY: by the contract of this function.
+    let text = unsafe { input(address, len) };
+    opened(LAB.with_borrow_mut(|lab| lab.open_variant(&text?, u64::try_from(seed).ok())))
+}
+
+/// The congestion controls that couple paths: [`Lab::coupled`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_coupled() -> i32 {
+    answer(Ok(Lab::coupled()))
 }
 
 /// Steps a run: [`Lab::step_until`].
@@ -195,6 +211,11 @@ fn answer(result: Result<String, LabError>) -> i32 {
             -keep(text)
         }
     }
+}
+
+/// The handle of a run, or a negative number as for [`answer`].
+fn opened(result: Result<u32, LabError>) -> i32 {
+    result.map_or_else(|error| answer(Err(error)), |handle| handle as i32)
 }
 
 /// The result of a function without a text: 0, or a negative number as for [`answer`].

@@ -6,7 +6,7 @@ use anabranch_sim::scenario::result::Document;
 use anabranch_sim::scenario::{self, InputError, Scenario};
 use anabranch_sim::{RunError, RunOptions, Simulation};
 use core::fmt;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -48,6 +48,27 @@ impl From<RunError> for LabError {
     }
 }
 
+/// A scenario with settings, as for `--set`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Variant {
+    scenario: String,
+    /// Settings "KEY=VALUE", applied in order.
+    settings: Vec<String>,
+}
+
+impl Variant {
+    /// Keys and values of the settings.
+    fn pairs(&self) -> Result<Vec<(String, String)>, LabError> {
+        let split = |setting: &String| {
+            let parts = setting.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+            let message = || format!("{setting}: the value is missing; write KEY=VALUE");
+            parts.ok_or_else(|| LabError::new(message()))
+        };
+        self.settings.iter().map(split).collect()
+    }
+}
+
 /// All open runs.
 #[derive(Default)]
 pub struct Lab {
@@ -59,7 +80,7 @@ pub struct Lab {
 impl Lab {
     /// Checks a scenario; returns its errors as a JSON list. The parser stops at the first one.
     pub fn check(text: &str) -> String {
-        let errors: Vec<_> = simulation(text, None).err().into_iter().collect();
+        let errors: Vec<_> = simulation(text, &[], None).err().into_iter().collect();
         json(&errors)
     }
 
@@ -69,10 +90,24 @@ impl Lab {
     ///
     /// If the scenario or the seed is not valid.
     pub fn open(&mut self, text: &str, seed: Option<u64>) -> Result<u32, LabError> {
-        let run = simulation(text, seed)?;
-        self.last += 1;
-        self.runs.insert(self.last, run);
-        Ok(self.last)
+        Ok(self.insert(simulation(text, &[], seed)?))
+    }
+
+    /// Opens a run of a scenario with settings, JSON `{"scenario": "…", "settings": ["KEY=VALUE", …]}`, like
+    /// [`Lab::open`].
+    ///
+    /// # Errors
+    ///
+    /// If the text is not such JSON, or the scenario, a setting or the seed is not valid.
+    pub fn open_variant(&mut self, variant: &str, seed: Option<u64>) -> Result<u32, LabError> {
+        let variant: Variant = serde_json::from_str(variant)
+            .map_err(|error| LabError::new(format!("not a scenario with settings: {error}")))?;
+        Ok(self.insert(simulation(&variant.scenario, &variant.pairs()?, seed)?))
+    }
+
+    /// Names of the congestion controls that couple the paths of a connection, as a JSON list.
+    pub fn coupled() -> String {
+        json(&scenario::catalogue::coupled().collect::<Vec<_>>())
     }
 
     /// Processes the events of a run before a time, in nanoseconds.
@@ -174,6 +209,12 @@ impl Lab {
         self.runs.remove(&run);
     }
 
+    fn insert(&mut self, run: Simulation) -> u32 {
+        self.last += 1;
+        self.runs.insert(self.last, run);
+        self.last
+    }
+
     fn run(&mut self, handle: u32) -> Result<&mut Simulation, LabError> {
         self.runs.get_mut(&handle).ok_or_else(|| no_run(handle))
     }
@@ -183,10 +224,10 @@ fn no_run(handle: u32) -> LabError {
     LabError::new(format!("there is no open run {handle}"))
 }
 
-/// A run of a scenario at its start.
-fn simulation(text: &str, seed: Option<u64>) -> Result<Simulation, LabError> {
+/// A run of a scenario with settings at its start.
+fn simulation(text: &str, settings: &[(String, String)], seed: Option<u64>) -> Result<Simulation, LabError> {
     let no_files = |_: &Path| Err("this page reads no files".to_owned());
-    let mut scenario = scenario::parse_with(text, "scenario", &[], &no_files)?;
+    let mut scenario = scenario::parse_with(text, "scenario", settings, &no_files)?;
     if let Some(seed) = seed {
         scenario::reseed(&mut scenario, seed)?;
     }

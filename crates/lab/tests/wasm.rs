@@ -12,6 +12,9 @@ use std::process::{Command, Stdio};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
+/// Number of scenarios that are drawn at random.
+const DRAWN: u64 = 50;
+
 /// The module, if it has been built: next to the folder of this test's profile.
 fn module() -> Option<PathBuf> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent()?;
@@ -64,10 +67,40 @@ fn cases() -> Vec<Value> {
             [3_500_000_000_u64, order(json!({ "loss": { "model": "bernoulli", "rate": 0.01 } }))],
             [3_500_000_000_u64, order(json!({ "queue": { "kind": "fq-codel", "limit": "40 packets" } }))],
         ]);
-        for seed in 1..=4 {
+        for seed in 1..=5 {
             cases.push(json!({ "text": text, "seed": seed, "orders": [], "step_ns": 0 }));
             cases.push(json!({ "text": text, "seed": seed, "orders": orders, "step_ns": 250_000_000 }));
         }
+    }
+    cases
+}
+
+/// Scenarios with protocols, rates, delays, queues and losses that are drawn at random, from a fixed seed.
+fn drawn() -> Vec<Value> {
+    let mut state = 1_u64;
+    let mut draw = |below: u64| {
+        // Knuth's constants (MMIX); the high bits have the longest periods.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut cases = Vec::new();
+    for seed in 1..=DRAWN {
+        let mut text = vec!["duration = \"3 s\"\n".to_owned()];
+        for link in ["one", "two"] {
+            let queue = ["fifo", "codel", "red", "fq-codel"][draw(4) as usize];
+            let (rate, delay, loss) = (1 + draw(30), 1 + draw(80), draw(20));
+            text.push(format!(
+                "[[link]]\nname = \"{link}\"\nbetween = [\"a\", \"b\"]\nrate = \"{rate} Mbit/s\"\n\
+                 delay = \"{delay} ms\"\nqueue = {{ kind = \"{queue}\" }}\n\
+                 loss = {{ model = \"bernoulli\", rate = 0.0{loss:02} }}\n"
+            ));
+        }
+        let protocol = ["tcp", "mptcp", "sctp", "cmt-sctp"][draw(4) as usize];
+        text.push(format!("[[flow]]\nfrom = \"a\"\nto = \"b\"\nprotocol = \"{protocol}\"\n"));
+        let order = json!({ "link": "one", "set": { "rate": format!("{} Mbit/s", 1 + draw(30)) } });
+        let orders = json!([[draw(3_000_000_000), order.to_string()]]);
+        let step_ns = 10_000_000 * (1 + draw(50));
+        cases.push(json!({ "text": text.concat(), "seed": seed, "orders": orders, "step_ns": step_ns }));
     }
     cases
 }
@@ -93,8 +126,9 @@ fn wasm_digests_equal_native_ones() {
     if Command::new("node").arg("--version").output().is_err() {
         return skip("node is missing");
     }
-    let cases = cases();
-    assert!(cases.len() >= 40, "{} cases", cases.len());
+    let mut cases = cases();
+    cases.extend(drawn());
+    assert!(cases.len() >= 200, "{} cases", cases.len());
     let mut node = Command::new("node")
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/digests.mjs"))
         .arg(module)

@@ -6,11 +6,16 @@ use crate::progress::interruptible;
 use crate::run::{Capture, captured, failure, json, seeded_scenario, share};
 use crate::stopwatch::Stopwatch;
 use anabranch_base::time::Time;
+use anabranch_sim::report::sample::PathSample;
 use anabranch_sim::scenario::result::{Document, RunResult};
 use anabranch_sim::scenario::{self, Scenario};
 use anabranch_sim::{RunError, RunOptions, Simulation};
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
+
+/// New bytes that arrived over a path, its smoothed round-trip time in seconds (0 before its first sample), bytes in
+/// flight, window in bytes, and retransmissions.
+type PathValues = (u64, f64, u64, u64, u64);
 
 /// A run of a scenario that goes on in steps.
 #[pyclass]
@@ -82,6 +87,21 @@ impl Stepper {
     /// The present values as JSON.
     fn sample(&mut self) -> PyResult<String> {
         json(&self.run().sample())
+    }
+
+    /// Values of a flow for programs that steer it, without the JSON of `sample`: bytes that the application has read and
+    /// that wait out of order, and the values of its paths.
+    fn flow_values(&mut self, flow: usize) -> PyResult<(u64, u64, Vec<PathValues>)> {
+        let sample = self.run().sample();
+        let Some(flow) = sample.flows.get(flow) else {
+            let message = format!("there is no flow {flow}; the scenario has {}", sample.flows.len());
+            return Err(errors::input_error_at(message, None, None));
+        };
+        let values = |path: &PathSample| {
+            let srtt_s = path.srtt_s.unwrap_or(0.0);
+            (path.delivered_bytes, srtt_s, path.in_flight_bytes, path.cwnd_bytes, path.retransmissions)
+        };
+        Ok((flow.delivered_bytes, flow.reordering_buffer_bytes, flow.paths.iter().map(values).collect()))
     }
 
     /// Changes a link at the present time; the order is JSON.

@@ -11,6 +11,8 @@ interface Exports {
   lab_check(address: number, length: number): number;
   lab_keys(): number;
   lab_open(address: number, length: number, seed: bigint): number;
+  lab_open_variant(address: number, length: number, seed: bigint): number;
+  lab_coupled(): number;
   lab_step_until(handle: number, ns: number): number;
   lab_now(handle: number): number;
   lab_events(handle: number): number;
@@ -36,6 +38,10 @@ export class CoreBug extends Error {}
 
 /** The scenario's own seed, as the module writes it. */
 const OWN_SEED = -1n;
+
+function chosen(seed: number | null): bigint {
+  return seed === null ? OWN_SEED : BigInt(seed);
+}
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
@@ -63,10 +69,18 @@ export class Core {
 
   /** Opens a run at time 0 and closes the one before. A mistake in the scenario keeps the one before. */
   open(toml: string, seed: number | null): void {
-    const chosen = seed === null ? OWN_SEED : BigInt(seed);
-    const handle = this.checked(this.withText(toml, (at, length) => this.exports.lab_open(at, length, chosen)));
-    this.close();
-    this.handle = handle;
+    this.keep(this.withText(toml, (at, length) => this.exports.lab_open(at, length, chosen(seed))));
+  }
+
+  /** As `open`, with settings "KEY=VALUE". */
+  openVariant(scenario: string, settings: string[], seed: number | null): void {
+    const text = JSON.stringify({ scenario, settings });
+    this.keep(this.withText(text, (at, length) => this.exports.lab_open_variant(at, length, chosen(seed))));
+  }
+
+  /** The congestion controls that couple paths. */
+  coupled(): string[] {
+    return this.json<string[]>(this.call(() => this.exports.lab_coupled()));
   }
 
   stepUntil(ns: number): void {
@@ -116,6 +130,12 @@ export class Core {
       this.exports.lab_close(this.handle);
       this.handle = 0;
     }
+  }
+
+  private keep(returned: number): void {
+    const handle = this.checked(returned);
+    this.close();
+    this.handle = handle;
   }
 
   /** Calls a function with the address and length of a text. */

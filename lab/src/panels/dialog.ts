@@ -26,6 +26,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ["r", "restart"],
   ["[ and ]", "slower and faster"],
   ["k", "keep this run to compare later ones with it, or drop it"],
+  ["w", "explain why a flow is slow"],
   ["l", "lessons"],
   ["Enter on a link", "cut it, or change its rate, delay, loss and queue"],
   ["← → on a chart", "move the cursor of all charts"],

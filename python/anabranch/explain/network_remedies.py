@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anabranch.explain.proposals import Proposal, mbps, ms, of_flow
 from anabranch.fairness.capacity import seconds
-from anabranch.sweep import setting
+from anabranch.sweep import literal, setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,7 +113,7 @@ def down(facts: Facts) -> Iterator[Proposal]:
     for name, events in by_link.items():
         settings = tuple(setting(f"event.{number}.set", {"state": "up"}) for number, _ in events)
         first = events[0][1]
-        changes = ", ".join(f"{key} = {value}" for key, value in first["set"].items())
+        changes = ", ".join(f"{key} = {_plain(value)}" for key, value in first["set"].items())
         cause = f'Link "{name}" changes during the run: at {first["at"]} {changes}'
         duration_s = facts.document["duration_s"]
         evidence = 0.6 * facts.gap * (1.0 - min(1.0, seconds(first["at"]) / duration_s))
@@ -171,6 +171,11 @@ def busiest(facts: Facts) -> str:
         return ""
     taken, side = max(found, key=lambda each: each[0])
     return f'Other flows take {mbps(taken)} of the {mbps(side.rate_bps or 0.0)} of link "{side.link}", which is full'
+
+
+def _plain(value: Any) -> str:
+    """A value of an event for a sentence: texts without quotes, all else as TOML."""
+    return value if isinstance(value, str) else literal(value)
 
 
 def _of_several(found: list[Proposal]) -> list[Proposal]:

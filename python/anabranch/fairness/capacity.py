@@ -140,7 +140,9 @@ def _spans(
     state = {(name, forward): _side(links[name], forward) for name, forward in used}
     held: defaultdict[tuple[float | None, ...], float] = defaultdict(float)
     now = begin
-    for event in [*sorted(scenario.get("event", []), key=lambda e: seconds(e["at"])), None]:
+    # Events of flows change no link.
+    events = [event for event in scenario.get("event", []) if "link" in event]
+    for event in [*sorted(events, key=lambda e: seconds(e["at"])), None]:
         at = end if event is None else min(max(seconds(event["at"]), begin), end)
         held[tuple(_rate(state[d]) for d in used)] += at - now
         now = at

@@ -22,19 +22,19 @@ _MIN_NAMED_GAIN = 0.005
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
     """Print the flow, its findings, and the number and duration of the runs."""
-    say(console, _head(explanation))
+    say(console, head(explanation))
     for number, finding in enumerate(explanation.findings, 1):
         console.print()
         say(console, f"{number}. {finding.sentence}")
     console.print()
     if explanation.others:
-        say(console, _others(explanation.others))
+        say(console, summary_of_others(explanation.others))
     for note in explanation.notes:
         say(console, note)
     say(console, _runs(explanation))
 
 
-def _others(others: Sequence[Finding]) -> str:
+def summary_of_others(others: Sequence[Finding]) -> str:
     """The number of remedies that do not help, and the best of them."""
     text = f"{_counted(len(others), 'other remedy', 'other remedies')} brought less than 10 %"
     best = others[0]
@@ -47,7 +47,7 @@ def _counted(number: int, one: str, several: str) -> str:
     return f"{number} {one if number == 1 else several}"
 
 
-def _head(explanation: Explanation) -> str:
+def head(explanation: Explanation) -> str:
     """The flow and its present number."""
     if math.isinf(explanation.baseline):
         now = f"{explanation.objective}: no end within the run"
