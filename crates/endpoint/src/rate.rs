@@ -301,7 +301,7 @@ mod tests {
         rate.sent(&mut control, at(51), Transmission { again: true, ..bytes(1_000..1_600, 2_600) });
         rate.sent(&mut control, at(52), Transmission { again: true, ..bytes(1_600..2_000, 3_000) });
         assert_eq!(rate.flights.len(), 5);
-        rate.delivered(at(60), 0..1_300); // a part of a piece
+        rate.delivered(at(60), 0..1_300); // a part of a retransmitted segment
         rate.report(&mut control, at(60), (1_700, false));
         assert_eq!((control.samples[1].newly_acked, control.samples[1].rtt), (1_300, None));
         rate.delivered(at(110), 0..4_000);
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn sample_at_rest_makes_later_ones_app_limited() {
+    fn resting_control_marks_later_samples_app_limited() {
         let mut control = Listener { resting: true, ..Listener::default() };
         let mut rate = PathRate::for_path(&control, PathId(0)).expect("it wants samples");
         rate.sent(&mut control, at(0), bytes(0..1_000, 1_000));

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 #[derive(Clone, Debug)]
 pub struct Wire {
     pub delay: Duration,
-    /// Time for which a packet occupies the wire.
+    /// Serialisation time of a packet.
     pub serialisation: Duration,
     /// Capacity of the queue in packets.
     pub queue: u64,
