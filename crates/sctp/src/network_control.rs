@@ -1,4 +1,4 @@
-//! Network control: each path sends requests to the routers on its way, and gets back their records (Becke2014
+//! Network control: each path sends requests to the routers on its path, and gets back their records (Becke2014
 //! §8.1.2). The format is our own, and experimental.
 //!
 //! The first packet with new data of a path carries a request, and later one packet per interval. The receiver

@@ -239,8 +239,9 @@ impl Outbound {
 }
 
 impl Core {
-    /// Determines the transmission that an acknowledgement answers, and returns the chunk as if that were its only
-    /// one. If it is a copy, the transmission on the scoreboard becomes a copy.
+    /// Determines which transmission of a chunk an acknowledgement answers, and returns the chunk with this
+    /// transmission as its only one. If that is a copy, the transmission on the scoreboard becomes a copy
+    /// instead.
     pub fn attribute(&mut self, tsn: u64, chunk: &Chunk, now: Time) -> Chunk {
         let owner = usize::from(chunk.path);
         let Some((at, sent_at)) = self.answered_copy(tsn, now) else { return *chunk };

@@ -82,8 +82,8 @@ pub struct App {
     pub written: Vec<(u64, Write)>,
     /// Deliveries, each with the offset of its bytes at the writer.
     pub read: Vec<Delivery>,
-    /// Bytes read of messages that come in parts, by stream and kind, and the number of parts that were not
-    /// the last.
+    /// For messages that are read in parts, by stream and kind: bytes read, and number of parts except the
+    /// last.
     pub parts: BTreeMap<(u16, bool), Delivery>,
     pub in_parts: usize,
     /// Offset at the writer of each received fragment, by key.
@@ -439,7 +439,7 @@ impl Net {
         self.check_so_far(from);
     }
 
-    /// Checks the delivered messages in the same way; others may be missing.
+    /// Checks only the delivered messages; other messages may be missing.
     pub fn check_so_far(&self, from: usize) {
         let (written, read) = (&self.apps[from].written, &self.apps[1 - from].read);
         let mut open: BTreeMap<u64, Write> = written.iter().copied().collect();

@@ -133,7 +133,7 @@ fn better_path_leads_unless_leader_could_reuse() {
 }
 
 #[test]
-fn one_of_several_paths_has_its_own_direction() {
+fn one_of_several_paths_sends_in_another_direction() {
     let paths = [path(0, 5000, 30), path(1, 5000, 20), path(2, 5000, 40)];
     let first = |form: Form, open: usize| {
         let mut window = Window::new(form);
