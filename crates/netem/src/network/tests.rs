@@ -202,7 +202,7 @@ fn seed_and_fragments_change_the_choice() {
 
 #[test]
 fn routers_choose_independently() {
-    // Two choices of two ways each: all four paths are used.
+    // Two choices of two routes each: all four paths are used.
     let links = [["S", "A"], ["A", "B"], ["A", "B"], ["B", "C"], ["B", "C"], ["C", "D"]];
     let forwarding = Forwarding { ecmp: true, seed: 1, routers: Vec::new() };
     let mut network = Network::new((&links, &[]), &[["S", "D"]], &[], &forwarding).unwrap();
@@ -339,7 +339,7 @@ fn further_addresses_are_one_to_one() {
 
 #[test]
 fn routes_use_links_of_their_version() {
-    // The short way carries IPv4 only.
+    // The short route carries IPv4 only.
     let links = [["S", "A"], ["A", "B"], ["A", "C"], ["C", "B"], ["B", "D"]];
     let addresses =
         [IpVersions::Both, IpVersions::V4, IpVersions::V6, IpVersions::Both, IpVersions::Both].map(of);
