@@ -85,8 +85,8 @@ pub fn present_links(scenario: &Scenario, at: Time) -> Vec<Link> {
     scenario.links_after(scenario.events.partition_point(|event| event.at <= at))
 }
 
-/// Gives the links of a scenario their values at a time, and removes the events up to then: later settings and values are
-/// the same, and the events of a long-lived testbed do not accumulate.
+/// Replaces the events up to a time by their effects on the links. Later settings and values stay the same,
+/// and the events of a long-lived testbed do not accumulate.
 pub fn settle(scenario: &mut Scenario, at: Time) {
     let passed = scenario.events.partition_point(|event| event.at <= at);
     scenario.links = scenario.links_after(passed);

@@ -303,13 +303,13 @@ settings! {
         /// acknowledges.
         abc_limit: Option<u32> = Some(1)
             => ABC_LIMIT;
-        /// Interval at which each path sends network control chunks to the routers on its way (Becke2014 §8.1.2). If
+        /// Interval at which each path sends network control chunks to its routers (Becke2014 §8.1.2). If
         /// this is `None`, this end sends none and answers none of the peer's.
         network_control: Option<Duration> = None
             => Key::new(
                 "network_control",
                 Takes::Either(&[Takes::Flag, Takes::Time { zero: false }]),
-                "Experimental: with its first data, and then once per interval, each path requests a separate way \
+                "Experimental: with its first data, and then once per interval, each path requests a separate route \
                  from the routers that have `network_control` in `[[router]]`, and gets their records back (Becke2014 \
                  §8.1.2). `true` is 1 s.",
             )
@@ -347,8 +347,8 @@ settings! {
             => Key::new(
                 "information",
                 Takes::OneOf(words::<Information>),
-                "Experimental: for the scheduler `nca`, the source of the paths' rates, delays and losses; that of mptcp \
-                 is the scenario. `\"chunk\"` needs `network_control`.",
+                "Experimental: for the scheduler `nca`, the source of the paths' rates, delays and losses; mptcp always \
+                 takes them from the scenario. `\"chunk\"` needs `network_control`.",
             )
             .only(Protocols::CMT_SCTP)
             .part(Part::Multipath)

@@ -83,7 +83,7 @@ fn arrivals(values: &Values, owner: &str) -> Result<Arrivals, Fault> {
 /// The shape of Pareto distributions of bursts without `shape`.
 const DEFAULT_SHAPE: f64 = 1.5;
 
-/// Its maximum: larger shapes have a finite variance.
+/// Maximum of `shape`: above it the distribution has a finite variance.
 const MAX_SHAPE: f64 = 2.0;
 
 /// Bursts by their mean lengths, or by their times.

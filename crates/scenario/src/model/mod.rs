@@ -294,7 +294,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// The link's versions of IP, in a scenario whose other links have these.
+    /// The link's versions of IP; `others` are those of links without versions of their own.
     pub fn versions(&self, others: IpVersions) -> IpVersions {
         self.ip.unwrap_or(others)
     }
@@ -462,7 +462,7 @@ pub enum Directions {
     Both,
     /// For a link: from its first node to its second. For a flow: from the sending host to the receiving one.
     Forward,
-    /// The other way.
+    /// The opposite direction.
     Reverse,
 }
 

@@ -54,7 +54,8 @@ pub(crate) static LINK: Section = Section {
                 "tunnel",
                 Shape::Section(|| &TUNNEL),
                 Default::Nothing("both nodes on one machine"),
-                "The way of its packets between the two machines of a testbed, if its nodes are on different ones.",
+                "The tunnel that carries its packets between the two machines of a testbed, if its nodes are on \
+                 different ones.",
             ),
         ],
         MODEL,

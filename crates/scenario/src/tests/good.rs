@@ -302,7 +302,7 @@ fn middleboxes_and_hosts_are_overridden_by_name() {
     assert_eq!(to_toml(&scenario), to_toml(&declared));
     let names =
         |links: &[usize]| links.iter().map(|&at| scenario.links[at].name.as_str()).collect::<Vec<_>>();
-    // The server sends the download and receives the call: only by name there is an inside.
+    // The server sends the download and receives the call, so the links of the inside must be named.
     assert_eq!(names(&scenario.middleboxes[0].from), ["wifi"]);
     let message = with(&base, &[("middlebox.ruoter.does.kind", "nat")]).unwrap_err().to_string();
     assert!(message.ends_with("there is no middlebox \"ruoter\"; did you mean \"router\"?"), "{message}");
