@@ -23,7 +23,7 @@ pub struct Difference {
 pub enum Place {
     /// A packet was sent by one of both only.
     Packet {
-        /// Its number among the packets sent, from 1.
+        /// Number of the packet among all sent packets, from 1.
         number: u64,
     },
     /// A field of a packet.
@@ -136,7 +136,7 @@ fn packet_field(old: &Packet, new: &Packet) -> Option<(String, String, String)> 
             let name = |line: &str| line.trim().split_once(": ").map(|(name, _)| name.to_owned());
             let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
             let last = name(was).or_else(|| name(is));
-            // Levels without a name are those of variants and tuples.
+            // Levels of variants and tuples have no name.
             let names = path.iter().copied().filter(|name| !name.is_empty()).chain(last.as_deref());
             return Some((names.collect::<Vec<_>>().join("."), value(was), value(is)));
         }

@@ -298,7 +298,7 @@ impl Contact {
 
     /// Ends because of a difference between both ends.
     fn refuse(&mut self, tunnel: usize, difference: Ended, now_ns: u64) {
-        // The other end finds the same difference in this status.
+        // The other end finds the same difference when it receives this status.
         self.send_status(tunnel, self.peer.unwrap_or_default(), now_ns);
         self.end_with(difference, Reason::Refused);
     }

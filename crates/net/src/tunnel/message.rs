@@ -45,7 +45,7 @@ pub(super) struct Message {
     pub receiver: u64,
     /// Version of the sender's program.
     pub version: Version,
-    /// Its content; `None` if it has another format.
+    /// The content of the message; `None` if the message has another format.
     pub body: Option<Body>,
 }
 

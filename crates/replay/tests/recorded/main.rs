@@ -125,7 +125,7 @@ fn records(recording: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn truncated_recording_is_an_error_at_any_place() {
+fn truncation_of_a_recording_is_always_an_error() {
     let recorded = run(&Task { bytes: [3000, 1000], ..task(protocol(Protocols::MPTCP, &[])) });
     let whole = &recorded.recordings[1];
     for len in (0..whole.len()).step_by(7) {

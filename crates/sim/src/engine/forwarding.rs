@@ -40,7 +40,7 @@ pub enum Role {
     Feeds,
     /// The packets are for an end of a flow that shares neither its first nor its last links with others.
     LeadsTo(u32),
-    /// Neither of these properties.
+    /// Neither of the other two properties holds.
     Plain,
 }
 

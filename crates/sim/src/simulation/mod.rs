@@ -37,7 +37,7 @@ const MAX_ITERATIONS_PER_REPORT: u64 = 1 << 16;
 /// precede others of the same time. Sampling (traces, the end of the warm-up, progress) happens between
 /// events, is not ordered among them, and does not change the run.
 ///
-/// [`run`](Self::run) goes to the end; [`step_until`](Self::step_until) goes on to a time, between which
+/// [`run`](Self::run) goes to the end; [`step_until`](Self::step_until) goes on to a time. Between two steps,
 /// [`sample`](Self::sample) reads values and [`order`](Self::order) changes links.
 pub struct Simulation {
     scenario: Scenario,
@@ -76,7 +76,7 @@ struct Controls {
     stop: Time,
     /// Index of the next event of the scenario.
     event: usize,
-    /// Number of orders at the current time, which are the last events of that time.
+    /// Number of changes ordered at the current time; they are the last events of that time.
     orders: usize,
     /// Ends of the spans after events, in which repeated bytes are counted.
     spans: VecDeque<Time>,

@@ -38,7 +38,7 @@ struct Piece {
     number: u64,
     /// Place in the bytes of the packet.
     place: Range<usize>,
-    /// The direction of a connection, of which it is a segment.
+    /// The direction of a connection to which the segment belongs.
     segment_of: Option<FlowKey>,
 }
 

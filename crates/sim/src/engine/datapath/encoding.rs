@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_place_are_an_error() {
+    fn bytes_at_a_wrong_offset_are_an_error() {
         let mut slab = PacketSlab::new();
         let mut encoding = Encoding::Carried(Vec::new());
         let id = slab.insert(packet());
