@@ -238,7 +238,8 @@ fn apply_verdict(kind: &str, is_met: MatchResult) -> (PacketVerdict, bool) {
         ("drop" | "reject", MatchResult::Yes) => (PacketVerdict::Dropped(true), true),
         ("return", MatchResult::Yes) => (PacketVerdict::Continues(true), true),
         (_, MatchResult::Yes | MatchResult::No) => (PacketVerdict::Continues(true), false),
-        // Either a drop whose match is uncertain, or an accept whose match is assumed to be false.
+        // Finding about a drop whose match is uncertain, or about an accept whose match is assumed to be
+        // false.
         _ => (PacketVerdict::Continues(is_met != MatchResult::Unlikely), false),
     }
 }
