@@ -31,7 +31,7 @@ _SIMILAR_KINDS: dict[str, tuple[str, ...]] = {
     "receive-buffer": ("receive-buffer", "buffers"),
     "send-buffer": ("send-buffer", "buffers"),
 }
-"""Kinds of remedies for a kind of finding, where packets do not show the difference."""
+"""Kinds of remedies that count as right for a kind of finding, because packets do not distinguish these causes."""
 _WITHOUT_REMEDY = ("capacity", "unknown")
 
 
@@ -84,7 +84,7 @@ class CaptureScore:
 
 
 def score(case: Case, place: str, jobs: int = 1) -> CaptureScore:
-    """Capture a case at a place, name causes and label them."""
+    """Capture a case at one of `PLACES`, name causes and judge them."""
     with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
         file = str(Path(folder) / "case.pcapng")
         run(case.scenario, pcap=Capture(file, _SNAPLEN, PLACES[place], ()))

@@ -333,7 +333,7 @@ def _request(scenario: str, settings: tuple[str, ...], allow_paths: bool) -> Req
 
 
 def _name(scenario: str, machine: str | None) -> str:
-    """Name of the testbed that `testbed up` makes for a file, or for the part of a machine."""
+    """Name of the testbed that `testbed up` makes for a file, or of one machine's part of it."""
     whole = str(Path(scenario).resolve())
     return "t" + hashlib.sha256((f"{whole}\0{machine}" if machine else whole).encode()).hexdigest()[:6]
 

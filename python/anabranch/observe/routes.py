@@ -67,7 +67,7 @@ def _known(observations: Sequence[Observation]) -> list[Route]:
 
 
 def _times_s(observations: Sequence[Observation]) -> list[float]:
-    """The time for which each observation stands; 1 s for a single one."""
+    """The duration that each observation represents; 1 s for a single one."""
     moments = [datetime.fromisoformat(seen.at).timestamp() for seen in observations]
     gaps = [max(0.0, after - before) for before, after in pairwise(moments)]
     last = median(gaps) if gaps else 1.0

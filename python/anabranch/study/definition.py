@@ -86,7 +86,7 @@ def outline(folder: Path) -> Study:
 
 
 def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table[StudyKeys]]:
-    """A study with its grids alone, and its file, from which the rest is read later."""
+    """A study with its grids only, and its file, from which claims and figures are read later."""
     file = folder / FILE
     if not file.is_file():
         raise InputError(f'holds no "{FILE}", so it is no study', str(folder))

@@ -130,7 +130,7 @@ def _file(folder: Path, scenario: str) -> str:
 def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     """Run all runs that are not finished.
 
-    The first Ctrl-C skips runs that take much longer than all others; without such a run it lets the runs under way
+    The first Ctrl-C skips runs that take much longer than all others; without such a run it lets the running runs
     finish and returns. Another one or SIGTERM ends at once.
 
     Without `resume`, earlier runs are moved aside first and all runs are repeated. No file changes before every point
@@ -171,7 +171,7 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
             try:
                 _run_all(pool, plan, _spread(open_runs), progress, keep)
             except BaseException:
-                # Otherwise the interpreter would wait at its end for the runs under way.
+                # Otherwise the interpreter would wait at its end for the running runs.
                 pool.kill()
                 raise
     return progress
@@ -292,7 +292,7 @@ class _Interrupts:
             os._exit(_INTERRUPTED)
         if self.seen:
             self.again = True
-            _warn("interrupted again; the runs under way are lost, go on with --resume")
+            _warn("interrupted again; unfinished runs are lost, go on with --resume")
             return
         self.seen = True
 
@@ -303,7 +303,7 @@ class _Interrupts:
     @staticmethod
     def tell() -> None:
         """Print the effect of the first Ctrl-C."""
-        _warn("interrupted; the runs under way may finish, Ctrl-C again ends at once")
+        _warn("interrupted; waiting for running runs, Ctrl-C again ends at once")
 
 
 def _refill(pool: Pool, plan: Plan, waiting: Iterator[tuple[int, Run]], pending: dict[int, Run]) -> None:

@@ -324,7 +324,7 @@ def _backup(flow: Mapping[str, Any], *interfaces: Mapping[str, Any]) -> int:
 def _one_manager(flow: str, host: str) -> InputError:
     return InputError(
         f'flow "{flow}": the kernel has one path manager for all flows of host "{host}", and '
-        f"another flow uses it in another way; use --world sim"
+        f"another flow needs it with other settings; use --world sim"
     )
 
 
