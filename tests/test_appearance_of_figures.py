@@ -132,7 +132,7 @@ def is_grey(colour: object) -> bool:
 
 
 def drawn_colour(line: Line2D) -> object:
-    """The colour of a line, or of the marks of one that has no more."""
+    """The colour of a line, or of its marks if it has only marks."""
     return line.get_markeredgecolor() if line.get_linestyle() == "None" else line.get_color()
 
 

@@ -41,7 +41,7 @@ def test_few_or_equal_values_have_no_bootstrap() -> None:
     assert found.single[1] == found.joint[1] == Bounds(3.0, 3.0, math.nan)
 
 
-def test_rare_values_leave_an_end_open() -> None:
+def test_rare_values_leave_one_bound_of_interval_open() -> None:
     """A third of the resamples lack the one value that differs: their deviation has no spread."""
     found = simultaneous_intervals([Samples([0.0] * 9 + [1.0])], "mean")
     assert found is not None
