@@ -1,4 +1,4 @@
-"""Prints the coverage of the intervals of `anabranch.stats` and `anabranch.spread` for four laws.
+"""Prints the coverage of the intervals of `anabranch.stats` and `anabranch.spread` for four distributions.
 
 `python tests/long/coverage_of_intervals.py DRAWS [COUNT…]` draws that many samples of each number of values, by default
 2, 3, 4, 5, 10, 20 and 30. The table `anabranch.coverage` has the smallest value of each row, rounded down.

@@ -263,8 +263,8 @@ impl Core {
         copies.min_by_key(|&(at, sent_at)| self.rank(at, sent_at, now))
     }
 
-    /// Order of the transmissions that a SACK may answer: first those whose age is near the round-trip time of their
-    /// path, then that on the path of the SACK, then the oldest.
+    /// Order of the transmissions that a SACK may answer: first transmissions whose age is near the
+    /// round-trip time of their path, then the transmission on the path of the SACK, then the oldest one.
     fn rank(&self, at: usize, sent_at: Time, now: Time) -> (bool, bool, Time) {
         let path = &self.paths[at];
         let (age, latest) = (now.since(sent_at), path.latest_rtt);

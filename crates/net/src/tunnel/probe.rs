@@ -82,7 +82,7 @@ impl Search {
         }
     }
 
-    /// The length of the next probe: first the needed one, then that in the middle.
+    /// The length of the next probe: first the needed length, then the middle of the remaining range.
     fn length(&self) -> u16 {
         if self.fails > self.needed.into() {
             self.needed

@@ -123,8 +123,8 @@ fn codel_counts_waiting_time_from_admission() {
     let mut link = Link::new(&LinkModel { queue: codel(400), ..model() }, &Rng::new(1));
     (0..300).for_each(|id| link.offer(us(0), TestFrame::new(id, 1500)));
     link.change(us(90_500), &Change::Queue(codel(300)));
-    // The new law sees waits above the target at the next departure, at 91 ms, and drops an interval later. The frames
-    // have waited since 0 s.
+    // The new CoDel state measures waits above the target at the next departure, at 91 ms, and drops an
+    // interval later. The frames have waited since 0 s.
     while let Some(now) = link.next_event().filter(|&now| now < us(200_000)) {
         link.take(now);
     }

@@ -82,7 +82,8 @@ impl Service {
         }
     }
 
-    /// Bytes that could have been sent by `now`, and of these those that were; only with a recording.
+    /// Bytes that could have been sent by `now`, and the bytes of these that were sent; only with a
+    /// recording.
     fn usage(&self, now: Time) -> Option<[u64; 2]> {
         match self {
             Self::Constant(_) => None,

@@ -62,7 +62,8 @@ impl Pace {
         Some(STEP_LENGTH.saturating_mul((at - first) as u64))
     }
 
-    /// Delivery of the flow in the last three seconds, relative to that in the same time before the outage.
+    /// Bytes delivered in the last three seconds, relative to the bytes delivered in an equal time before the
+    /// outage.
     pub fn share(&self, until: Time) -> Option<f64> {
         let end = step(until);
         let start = end.checked_sub(LAST_STEPS).filter(|&start| start >= self.up())?;

@@ -140,7 +140,7 @@ pub(super) static HOST: Section = Section {
         Key::new(
             "default_route",
             Shape::Name,
-            Default::Nothing("the first link that leads to an address"),
+            Default::Nothing("for each address, the first link that leads to it"),
             "The link of the host to all addresses without a route. Required if `policy_routing` is false.",
         ),
         Key::new(

@@ -278,7 +278,8 @@ impl Datapath {
         self.hops_done
     }
 
-    /// Maximum number of packets stored at the same time: those in flight, and those sent ahead of time.
+    /// Maximum number of packets stored at the same time: the packets in flight, and the packets sent ahead
+    /// of time.
     pub fn packets_high_water(&self) -> usize {
         self.slab.high_water()
     }
