@@ -14,7 +14,7 @@ HALVES = [0.0] * 5 + [1.0] * 5
 
 
 def test_deviation_of_ones_and_zeros_is_binomial() -> None:
-    """The number j of ones in a resample is binomial, B(10, 1/2). The deviation is 30 (j/10 - 1/2) / sqrt(j (10 - j)).
+    """The number j of ones in a resample is binomial, B(10, 1/2). Deviation: t(j) = 30 (j/10 - 1/2) / sqrt(j (10 - j)).
 
     The standard error is 1/6. P(j <= 7) = 94.5 % and P(j <= 8) = 98.9 %, so that the 97.5 % quantile is t(8) = 2.25.
     Of four such resamples all have j <= 8 with 0.989 ** 4 = 95.8 % and j <= 9 with 99.6 %: the quantile is t(9) = 4.

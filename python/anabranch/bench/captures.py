@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from anabranch.bench.explain import Case
 
 PLACES: dict[str, tuple[str, ...]] = {"sender": ("S",), "middle": ("Ma", "Mb"), "receiver": ("D",)}
-"""Nodes with the interfaces, by the place of the capture."""
+"""Nodes whose interfaces are captured, by the position of the capture on the path."""
 _SNAPLEN = 96
 _SIMILAR_KINDS: dict[str, tuple[str, ...]] = {
     "random-loss": ("random-loss", "control", "queue-too-short"),

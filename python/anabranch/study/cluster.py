@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 300.0
 """Time to wait for the return of a scheduler whose connection was lost."""
 _FIRST_CONNECT_S = 8.0
-"""Time to wait for a scheduler that may just be starting; a wrong address is named after it."""
+"""Time to wait for a scheduler that may just be starting; then an error names the address."""
 _CONNECT_S = 5.0
 _LEAVE_S = 2.0
 _LOOK_S = 5.0

@@ -27,7 +27,7 @@ class _Shape:
     def __init__(self, names: Sequence[str]) -> None:
         self.width = len(names)
         self.places = {name: place for place, name in enumerate(names)}
-        """By the name of a column, where its value stands in a row."""
+        """Index of a column's value within a row, by the name of the column."""
         self.numbers: list[int] = []
         """Which rows they are."""
         self.values: list[Any] = []

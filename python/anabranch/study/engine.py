@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LOG = logger(__name__)
 _INTERRUPTED = 128 + signal.SIGINT  # exit status, as a shell reports a signal
 _POLL_S = 0.2
-"""Time between two looks at the interrupt flag."""
+"""Interval at which the interrupt flag is read."""
 _STUCK_FACTOR = 10.0
 """A run is stuck if it takes this many times as long as the slowest run that has ended, and"""
 _MIN_STUCK_S = 10.0
@@ -59,7 +59,7 @@ class Plan:
     check: Callable[[Request], None] = validate
     """Raises InputError if a request of the study is not valid."""
     place: str = ""
-    """The place of the workers, see `anabranch.study.cluster`; by default they are processes of this machine."""
+    """The cluster of the workers, see `anabranch.study.pool`; by default they are processes of this machine."""
     limits: Limits = field(default_factory=Limits)
     """Bounds of each run in the worker processes of this machine."""
 

@@ -200,7 +200,7 @@ class Store:
         self.records: dict[str, StoredRun] = {}
         """By key; of several runs with the same key the latest."""
         self._on_disk = 0
-        """How much of the file was there at first or was flushed to disk since, bytes."""
+        """Number of bytes of the file that existed at the start or were flushed to disk since."""
         self._size = 0
         self._synced_s = time.monotonic()
         self._file = self._open()

@@ -35,7 +35,7 @@ class Cell:
     late: Mapping[str, int]
     """Number of a world's runs on a machine that could not keep up; worlds without such runs are missing."""
     reference: float | None
-    """Divisor of deviations; `None` for the value that is deviated from."""
+    """Divisor of deviations; if `None`, the second of the two values divides."""
 
     def value(self, column: str) -> float | None:
         """Value in a column: that of a world, or the published one."""
