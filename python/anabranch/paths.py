@@ -37,7 +37,7 @@ def check_inside(kind: str, name: str, file: str, line: int | None) -> None:
         line: The line there.
 
     Raises:
-        InputError: If it lies elsewhere.
+        InputError: If the file lies elsewhere.
 
     """
     if not _is_inside(name, Path(file)):

@@ -87,7 +87,7 @@ use stream::Reader;
 /// is a difference.
 ///
 /// # Errors
-/// If it is no recording, is damaged, or ends too early.
+/// If the input is no recording, is damaged, or ends too early.
 pub fn replay(input: impl Read) -> Result<Outcome, ReplayError> {
     let (mut reader, head) = Reader::new(input)?;
     let version = head.version;

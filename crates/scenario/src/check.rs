@@ -503,7 +503,7 @@ fn any_of(shapes: &[Shape]) -> String {
     shapes.iter().map(super::describe::shape).collect::<Vec<_>>().join(", or ")
 }
 
-/// The word or the quantity that a key accepts; `None` where the shapes lack one of the two, or the value has another type.
+/// Reads a text as a word or as a time; `None` if the key does not accept both, or the value is not a text.
 fn word_or_quantity(
     node: &Node,
     shapes: &'static [Shape],

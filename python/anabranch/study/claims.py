@@ -242,7 +242,7 @@ def read_claims(tables: Sequence[Table[ClaimKeys]], scopes: Mapping[str, Scope])
     """Read all tables [[claim]].
 
     Raises:
-        InputError: If one has a mistake, or two have the same id.
+        InputError: If a claim has a mistake, or two claims have the same id.
 
     """
     claims: dict[str, Claim] = {}

@@ -135,7 +135,7 @@ class Parts:
         """Write all frames into a Parquet file, one below the other.
 
         Raises:
-            OSError: If it cannot be written.
+            OSError: If the file cannot be written.
 
         """
         with target.open("wb") as file:

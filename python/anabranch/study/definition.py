@@ -353,7 +353,7 @@ def _claims(table: Table[StudyKeys], study: Study, scopes: Mapping[str, Scope]) 
     """Claims, from the file that the study names.
 
     Raises:
-        InputError: If one has a mistake, or needs what the full form does not have either.
+        InputError: If a claim has a mistake, or needs more than the full form has.
 
     """
     if not table.keys.claims:

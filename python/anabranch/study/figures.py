@@ -36,7 +36,7 @@ class Key:
         """The value in a table, or the default.
 
         Raises:
-            InputError: If it fails the check of the key.
+            InputError: If the value fails the check of the key.
 
         """
         if table.has(self.name):

@@ -232,7 +232,7 @@ class Store:
         """Add a finished run; when this returns, a kill does not lose it.
 
         Raises:
-            InputError: If it cannot be written.
+            InputError: If the run cannot be written.
 
         """
         line = _encode({f.name: getattr(record, f.name) for f in fields(record)})

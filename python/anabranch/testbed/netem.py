@@ -87,7 +87,7 @@ def check(layout: Mapping[str, Any]) -> None:
     """Check that netem, tbf and the kernel's routes can emulate the network of a layout as the simulator does.
 
     Raises:
-        InputError: If they cannot, with the link and the remedy.
+        InputError: If they cannot emulate a link, with the link and the remedy.
 
     """
     for problem in _problems(layout):

@@ -46,8 +46,8 @@ impl Association {
     ///
     /// # Errors
     ///
-    /// If it is empty or larger than the send buffer, if an earlier message named a stream that does not exist, or if the
-    /// association has ended.
+    /// If the message is empty or larger than the send buffer, if an earlier message named a stream that does
+    /// not exist, or if the association has ended.
     pub async fn send(&self, message: Message) -> Result<(), Error> {
         let Message { mut bytes, stream, ppid, unordered, reliability } = message;
         let (len, send_buffer) = (bytes.len() as u64, self.1);

@@ -158,7 +158,7 @@ fn absent_end_is_reported_after_a_minute() {
 }
 
 #[test]
-fn end_is_sent_to_the_other_end() {
+fn deliberate_end_is_reported_to_the_peer() {
     let mut pair = Pair::usual();
     pair.run(2);
     pair.ends[1].end(Reason::Down);

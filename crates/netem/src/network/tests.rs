@@ -289,7 +289,7 @@ fn loops_are_refused() {
 
 #[test]
 fn long_line_of_routers_is_checked() {
-    // More routers than a recursive search has room for on the stack.
+    // With this number of routers, a recursive search would overflow the stack.
     const ROUTERS: usize = 20_000;
     let names: Vec<String> = (0..=ROUTERS + 1).map(|number| format!("n{number}")).collect();
     let links: Vec<_> = names.windows(2).map(|pair| [pair[0].as_str(), pair[1].as_str()]).collect();

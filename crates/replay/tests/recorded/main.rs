@@ -71,7 +71,7 @@ fn recording_without_data_has_no_byte_of_it() {
         |recording: &[u8]| recording.windows(16).any(|window| parts.iter().any(|part| part == window));
     assert!(contains(&data.recordings[0]) && contains(&data.recordings[1]));
     assert!(!contains(&plain.recordings[0]) && !contains(&plain.recordings[1]));
-    // Fewer bytes than half of the headers alone.
+    // The recording has fewer bytes than half of the packets' headers.
     let packets = plain.sent.iter().sum::<usize>();
     assert!(plain.recordings.iter().map(Vec::len).sum::<usize>() < 2 * packets * 48, "{packets} packets");
 }

@@ -659,7 +659,7 @@ fn new_queue_is_completed_from_the_present_one() {
     let found = queues_of_events(
         "{ kind = \"codel\", limit = \"50 packets\" }",
         &[
-            // Later in the file, and earlier in time.
+            // This event is later in the file, but earlier in time.
             ("3 s", "direction = \"forward\"\nset = { queue = { target = \"9 ms\" } }"),
             ("1 s", "set = { queue = { limit = \"20 packets\" } }"),
             ("2 s", "set = { queue = { kind = \"fifo\" } }\ndirection = \"reverse\""),

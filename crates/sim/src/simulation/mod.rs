@@ -176,7 +176,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// If it is stopped, a packet fails the check, or a file cannot be written.
+    /// If the run is stopped, a packet fails the check, or a file cannot be written.
     pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         self.run_to(self.end, progress)
     }

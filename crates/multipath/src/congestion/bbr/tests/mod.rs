@@ -483,7 +483,7 @@ fn spurious_losses_are_undone() {
     bench.lose(100_000, MSS);
     bench.path.undo();
     assert_eq!(whole(bench.path.model.bw_shortterm), 1_000_000);
-    // Without a loss before it, `undo` changes nothing.
+    // If there was no loss before, `undo` changes nothing.
     let mut bench = Bench::in_cruise();
     let before = bench.path.window();
     bench.path.undo();
