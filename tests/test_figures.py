@@ -241,7 +241,7 @@ def test_ranges_and_vertical_lines_are_drawn(tmp_path: Path) -> None:
         ("x_range = [3, 3]", '"x_range" has to be [from, to]'),
         ("y_range = [5]", '"y_range" has to be [from, to]'),
         ('y_range = ["a", 5, 6]', '"y_range" has to be [from, to]'),
-        ('marks = ["reno"]', '"marks" has to be a list of places'),
+        ('marks = ["reno"]', '"marks" has to be a list of positions'),
     ],
 )
 def test_wrong_range_is_refused(tmp_path: Path, more: str, message: str) -> None:

@@ -2,7 +2,7 @@
 
 Student's t, the bootstrap and the jackknife aim at 95 % and miss it for few values of a distribution that is not
 normal. No number of values shows the distribution of a metric with certainty. Therefore an interval has the smallest
-coverage over four laws, which a simulation found (`tests/long/coverage_of_intervals.py`): normal, log-normal
+coverage over four distributions, which a simulation found (`tests/long/coverage_of_intervals.py`): normal, log-normal
 (exponential of a standard normal value), two modes (±1 times a uniform number from 0.5 to 1) and ties (normal, rounded
 to whole standard deviations). Samples without any spread do not count, since they have no interval.
 

@@ -356,7 +356,8 @@ fn emulated_middleboxes_equal_simulated_ones() {
         "kind = \"firewall\", answer = \"reset\", tcp_timeout = \"1 s\", limit = 2",
     ];
     let from = |sides: [&str; 2]| sides.map(|link| format!("from = [\"{link}\"]\n"));
-    // The insides of translators are the client's sides, unless a firewall protects the server's side of one route.
+    // The inner side of each translator is the client's, unless a firewall protects the server's side of one
+    // route.
     let (client, server) = (from(["wifi", "cell"]), from(["wifi", "south"]));
     for does in kinds {
         let has_inside = does.contains("nat") || does.contains("firewall");

@@ -10,7 +10,7 @@ use core::fmt;
 pub struct Difference {
     /// The time in the recording.
     pub at: Time,
-    /// The place: a field of a packet, or the result of a call.
+    /// The object that differs: a field of a packet, or the result of a call.
     pub place: Place,
     /// The value in the recording.
     pub recorded: String,
@@ -18,7 +18,7 @@ pub struct Difference {
     pub replayed: String,
 }
 
-/// The place of a difference.
+/// The object that differs between a recording and its replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A packet was sent by one of both only.

@@ -75,7 +75,8 @@ mod tests {
 
     fn again(protocol: &Protocol) -> Option<Settings> {
         let mut out = Vec::new();
-        put(protocol, &mut out).then(|| settings_of(&read(&mut Fields(&out)).expect("just written")))
+        put(protocol, &mut out)
+            .then(|| settings_of(&read(&mut Fields(&out)).expect("the settings have just been written")))
     }
 
     #[test]

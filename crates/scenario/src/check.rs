@@ -552,7 +552,7 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
             let others: Vec<_> = others.collect();
             // If the kind is inherited, the keys of any kind are allowed.
             if open && let Some(other) = others.first() {
-                let key = other.section.key(&entry.key, None).expect("just found");
+                let key = other.section.key(&entry.key, None).expect("the search has found this key");
                 value(&entry.node, &key.shape, &place.below(key.name))?;
                 continue;
             }

@@ -12,7 +12,7 @@ pub struct InputError {
     pub line: Option<usize>,
     /// The column, in characters counted from 1, if the line is known.
     pub column: Option<usize>,
-    /// The error and the remedy, without the place.
+    /// The error and the remedy, without file and line.
     pub message: String,
 }
 
@@ -37,7 +37,7 @@ impl InputError {
     }
 }
 
-/// The place of a value.
+/// The position of a value: a line of the file, an override, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Line of the file, counted from 1, and number of bytes before the error in the line.

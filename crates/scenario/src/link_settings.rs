@@ -332,6 +332,8 @@ mod tests {
             assert!(parts.iter().all(|part| error.contains(part)), "{setting}: {error}");
         }
         let twice = ["link.wlan.rate=5 Mbit/s", "link.wlan.rate=6 Mbit/s"];
-        assert!(set(0, &twice, Directions::Both).expect_err("twice").contains("is set twice"));
+        assert!(
+            set(0, &twice, Directions::Both).expect_err("the rate is set twice").contains("is set twice")
+        );
     }
 }

@@ -222,7 +222,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
                 break;
             }
             self.heap.pop();
-            let (to, packet) = self.flights.remove(&id).expect("each flight lands once");
+            let (to, packet) = self.flights.remove(&id).expect("each packet arrives once");
             self.ends[to].handle_packet(self.now, packet, &anabranch_wire::Pattern);
             self.drain(to);
         }

@@ -40,8 +40,9 @@ def routers(observations: Sequence[Observation]) -> int:
 def shares(observations: Sequence[Observation]) -> tuple[RouteShare, ...]:
     """The complete routes of a pair, the most used one first.
 
-    An observation stands for the time until the next one of the pair; the last one for the median of these times. Those
-    without a complete route, or during which it changed, count for no route. A hop without an answer matches any.
+    An observation stands for the time until the next one of the pair; the last one for the median of these times.
+    Observations without a complete route, or during which the route changed, count for no route. A hop without an
+    answer matches any.
     """
     found: list[tuple[Route, list[float]]] = []
     for seen, time_s in zip(observations, _times_s(observations), strict=True):

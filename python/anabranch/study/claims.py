@@ -235,7 +235,7 @@ class Estimates(Protocol):
         """A quantity of theory at a point, which needs no run; `None` if the subject has none."""
 
     def without(self, point: Point, metric: str, subject: str) -> str:
-        """Number and place of a point's runs that lack a value of a metric which others have; empty if none."""
+        """Number of a point's runs that lack a value which others have, with point and subject; empty if none."""
 
 
 def read_claims(tables: Sequence[Table[ClaimKeys]], scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
@@ -570,7 +570,7 @@ def _estimate(claim: Claim, quantity: Quantity, point: Point, index: int, estima
 
 
 def _without(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> list[str]:
-    """The places where an estimate of a claim covers some runs only."""
+    """The points and subjects at which an estimate of a claim covers some runs only."""
     if claim.world == "theory":
         return []
     sides = [(claim.quantity, point), *([(claim.against, other)] if claim.against is not None else [])]

@@ -46,7 +46,7 @@ _MIN_STUCK_S = 10.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a study, and the place and the backend to run them with."""
+    """The runs of a study, the machines to run them on, and the backend."""
 
     study: Study
     effort: Effort

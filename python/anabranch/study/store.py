@@ -163,7 +163,7 @@ class Source:
         os.close(self._file)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes at a place."""
+        """Bytes from an offset on."""
         return os.pread(self._file, length, offset)
 
 

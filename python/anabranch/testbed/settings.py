@@ -237,7 +237,7 @@ def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]
 
 
 def _connections(flow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The connections of a flow as separate flows: one, or that to its proxy and the one behind the proxy."""
+    """The connections of a flow as separate flows: a flow over a proxy has one to the proxy and one behind it."""
     if "through" not in flow:
         return [flow]
     return [{**flow, "to": flow["through"]}, {**flow, "from": flow["through"], "protocol": "tcp"}]

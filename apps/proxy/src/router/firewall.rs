@@ -394,7 +394,7 @@ mod tests {
     fn dropping_chain_is_found_with_its_remedy() {
         let rules =
             json!([[state(&["established", "related"]), {"accept": null}], [by("lo"), {"accept": null}]]);
-        let found = check_ruleset("drop", &[("input", rules.clone())]).expect("it drops");
+        let found = check_ruleset("drop", &[("input", rules.clone())]).expect("the chain drops");
         assert_eq!(found.chain, "inet fw input");
         assert_eq!(found.remedy, "nft insert rule inet fw input meta mark '&' 0x8000000 == 0x8000000 accept");
         assert!(found.is_certain);
@@ -465,7 +465,7 @@ mod tests {
         let xt = |name: &str| json!({"xt": {"type": "match", "name": name}});
         let rules =
             json!([[xt("conntrack"), {"counter": {}}, {"accept": null}], [by("lo"), {"accept": null}]]);
-        assert!(!check_ruleset("drop", &[("input", rules)]).expect("it drops").is_certain);
+        assert!(!check_ruleset("drop", &[("input", rules)]).expect("the chain drops").is_certain);
         let unknown = json!([[xt("set"), {"accept": null}]]);
         assert_eq!(check_ruleset("drop", &[("input", unknown)]), None);
     }

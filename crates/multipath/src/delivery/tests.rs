@@ -99,8 +99,8 @@ fn send_interval_limits_aggregated_acknowledgements() {
         line.ack(now, &[*packet]);
         second.push(line.send(now));
     }
-    // The five of the second round would be acknowledged at 100, 110, … 140. They are held until 140 and
-    // arrive together, the newest sent at 90: 5,000 bytes since it left.
+    // The five packets of the second round would be acknowledged at 100, 110, … 140. They are held until 140
+    // and arrive together. The newest one left at 90; 5,000 bytes have been delivered since.
     let sample = line.ack(140, &second);
     assert_eq!((sample.delivered, sample.newly_acked), (5_000, 5_000));
     // The newest packet left 10 ms after the delivery before it; the acknowledgements took 50 ms.

@@ -34,9 +34,9 @@ impl Message {
 
 /// An association of SCTP or CMT-SCTP.
 ///
-/// Sending waits while the send buffer is full, and the receive window closes while messages are not received. Several
-/// tasks may send and receive at once. If it is dropped, sent messages still go out; if messages were not received,
-/// the association is aborted.
+/// Sending waits while the send buffer is full, and the receive window closes while messages are not
+/// received. Several tasks may send and receive at once. If this value is dropped, sent messages still go
+/// out; if messages were not received, the association is aborted.
 pub struct Association(pub(super) Link, pub(super) u64);
 
 common!(Association);

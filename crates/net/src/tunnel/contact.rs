@@ -190,7 +190,8 @@ impl Contact {
         true
     }
 
-    /// Makes the messages that are due, and decides what follows from the time.
+    /// Creates the messages that are due. Ends the contact if the other machine is silent for too long or its
+    /// network carries too short packets; otherwise, tries to agree on the start.
     pub fn advance(&mut self, now_ns: u64) {
         if self.ended.is_some() {
             return;

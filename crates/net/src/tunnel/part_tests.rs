@@ -29,7 +29,7 @@ fn meet(part: &mut Part) -> Clock {
 fn received(part: &mut Part, count: usize) -> Vec<(Interface, Vec<u8>)> {
     let mut all = Vec::new();
     for _ in 0..100 {
-        part.exchange(|at, bytes| all.push((at, bytes.to_vec()))).expect("contact");
+        part.exchange(|at, bytes| all.push((at, bytes.to_vec()))).expect("the machines are connected");
         if all.len() >= count {
             break;
         }

@@ -154,9 +154,9 @@ struct Rest<F> {
     loss: Loss,
     loss_rng: Rng,
     impairments: Option<Impairments>,
-    /// The last frame with loss or impairments: the time at which it leaves the transmitter, and its place in
-    /// `flight`, counted from the end; `None` if it was lost. A frame that leaves at another time is the last one in
-    /// `flight`.
+    /// The last frame with loss or impairments: the time at which it leaves the transmitter, and its position
+    /// in `flight`, counted from the end; `None` if it was lost. A frame that leaves at another time is the
+    /// last one in `flight`.
     last_launched: (Time, Option<usize>),
     /// Probability that a frame enters the queue twice.
     duplicate: f64,
@@ -621,7 +621,7 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// The frame at a place of the queue, if its arrival is certain by now. The transmitter sends it after
+    /// The frame at a position of the queue, if its arrival is certain by now. The transmitter sends it after
     /// those before it, and its propagation takes the [`delay`](Self::delay).
     #[inline]
     pub fn certain(&self, place: usize) -> Option<&F> {

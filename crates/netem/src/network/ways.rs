@@ -1,4 +1,4 @@
-//! Ways through a network: along shortest paths, or along the tables of routers that override them.
+//! Routes through a network: along shortest paths, or along the tables of routers that override them.
 
 use super::forwarding::{FlowHash, Router};
 use super::{BuildError, Interface, InterfaceAddress, IpVersion, Network};

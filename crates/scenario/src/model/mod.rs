@@ -108,7 +108,9 @@ impl Scenario {
         let tables: Vec<_> = only
             .map(|host| Table {
                 host: &host.name,
-                default: host.default_route.expect("the parser requires it without policy routing"),
+                default: host
+                    .default_route
+                    .expect("without policy routing, the parser requires a default route"),
                 routes: host.routes.iter().map(|route| [route.to, route.by]).collect(),
             })
             .collect();

@@ -486,7 +486,7 @@ part! {
 }
 
 part! {
-    /// Experimental: the record of a router with network control about the way of a path.
+    /// Experimental: the record of a router with network control about the route of a path.
     RouterRecord {
         /// Name of the router.
         router: String,

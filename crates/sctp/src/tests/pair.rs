@@ -75,7 +75,7 @@ pub struct App {
     pub booked: usize,
     /// Number of parts of abandoned messages.
     pub aborted: usize,
-    /// True if to close after everything is written.
+    /// True if this end closes after everything is written.
     pub close: bool,
     /// Time before which nothing is read.
     pub reads_from: Time,

@@ -4,7 +4,7 @@ use super::pair::{A, App, B, Link, Net, at_ms, bulk, ms};
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_multipath::PathId;
 
-/// Packets change places with up to eight others.
+/// Each packet may overtake up to eight others.
 fn overtaken(cmt: bool) -> Net {
     let mut net = Net::new(vec![Link { queue: 1_000, jitter: ms(2), ..Link::new(50, 10) }], |_, config| {
         (config.cmt, config.dac) = (cmt, cmt);

@@ -461,7 +461,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, RunEr
 ///
 /// # Errors
 ///
-/// Like [`run`], and if it is stopped.
+/// The errors of [`run`], and an error if the run is stopped.
 pub fn run_with(
     scenario: &Scenario,
     options: &RunOptions,

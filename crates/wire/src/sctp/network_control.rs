@@ -253,7 +253,9 @@ mod tests {
     #[test]
     fn invalid_chunks_are_unknown() {
         let valid = hex(&encoded());
-        let read = |bytes: &[u8]| Chunk::parse(bytes).expect("it has a length").expect("it is whole").0;
+        let read = |bytes: &[u8]| {
+            Chunk::parse(bytes).expect("the chunk has a length").expect("the chunk is complete").0
+        };
         let longer = [&valid[..], &[0; 4]].concat();
         for len in [4_u16, 8, 24, 44, 180, 183, 185, 188] {
             let mut bytes = longer.clone();
