@@ -297,7 +297,7 @@ mod tests {
         assert_eq!((control.samples[0].newly_acked, control.samples[0].newly_lost), (1_000, 1_000));
         assert_eq!((control.lost[0].bytes, control.lost[0].tx_in_flight), (1_000, 2_000));
         rate.lost(&mut control, at(50), 1_000..2_000);
-        assert_eq!(control.lost.len(), 1, "it is lost once");
+        assert_eq!(control.lost.len(), 1, "the segment counts as lost once");
         rate.sent(&mut control, at(51), Transmission { again: true, ..bytes(1_000..1_600, 2_600) });
         rate.sent(&mut control, at(52), Transmission { again: true, ..bytes(1_600..2_000, 3_000) });
         assert_eq!(rate.flights.len(), 5);

@@ -160,7 +160,7 @@ fn new_jitter_delays_later_frames() {
     link.change(us(500), &Change::Jitter(Duration::from_millis(4)));
     (2..6).for_each(|id| link.offer(us(500), TestFrame::new(id, 1500)));
     let arrivals = drain(&mut link);
-    assert_eq!(arrivals[0], (us(6000), 0), "it has left before");
+    assert_eq!(arrivals[0], (us(6000), 0), "the first frame left before the change");
     let delays: Vec<_> =
         arrivals[1..].iter().map(|&(at, id)| at.since(us(6000 + 1000 * u64::from(id)))).collect();
     assert!(delays.iter().all(|&delay| delay <= Duration::from_millis(4)), "{delays:?}");

@@ -113,7 +113,7 @@ fn flow_defaults_apply_to_flows_with_the_key() {
         panic!("seven flows")
     };
     assert_eq!((proxied.through.as_deref(), proxied.meets(), asks.meets()), (Some("P"), "P", "B"));
-    assert!(proxied.begins_on([1, 3]), "its first path ends at its proxy");
+    assert!(proxied.begins_on([1, 3]), "the flow's first path ends at its proxy");
     let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
     assert_eq!(settings.congestion.entry.name, "reno", "an alias is replaced by the name");
     assert_eq!(settings.rto.min, Duration::from_millis(300));
@@ -148,7 +148,7 @@ fn flow_defaults_apply_to_flows_with_the_key() {
     );
     let Protocol::Sctp(sctp) = &single.protocol else { panic!("{single:?}") };
     assert_eq!((sctp.cmt, sctp.splitting.sides, sctp.scheduler.name), (false, Sides::None, "weighted"));
-    assert_eq!(sctp.congestion.options.slow_start, SlowStart::Rfc, "it has no coupled control");
+    assert_eq!(sctp.congestion.options.slow_start, SlowStart::Rfc, "the protocol has no coupled control");
     let call = Voice { codec: Codec::G729, playout: Duration::from_millis(80) };
     assert_eq!((datagrams.voice, tcp.voice), (Some(call), None));
     assert_eq!((&datagrams.protocol, datagrams.direction), (&Protocol::Udp, Directions::Both));

@@ -316,7 +316,7 @@ impl Net {
                 let collected = Collected::from(&mut self.ends[end], self.now);
                 let Collected { packets, events, forgotten, .. } = collected;
                 for key in forgotten.iter().flat_map(|&(first, count)| first..first + u64::from(count)) {
-                    assert!(self.apps[end].fragments.remove(&key).is_some(), "it was placed");
+                    assert!(self.apps[end].fragments.remove(&key).is_some(), "the fragment was placed");
                 }
                 idle &= packets.is_empty() && events.is_empty();
                 for packet in packets {

@@ -247,7 +247,7 @@ mod tests {
         keeps_order[0] = false;
         let graph = graph(&dumbbell(), keeps_order);
         assert_eq!((graph.upstream(6), graph.upstream(3)), (None, Some(1)));
-        assert_eq!(ingress(&graph, 1), [6], "its ingress link is unaffected");
+        assert_eq!(ingress(&graph, 1), [6], "the ingress link of this end is unaffected");
     }
 
     #[test]

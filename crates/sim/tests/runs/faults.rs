@@ -18,9 +18,9 @@ fn run(case: &Case, options: &RunOptions) -> (RunResult, usize) {
     (simulation.result(), packets)
 }
 
-/// Returns true if no route connects the remaining addresses, because each end has removed the address of a link that
-/// was down (ASCONF). This is the one case in which an association may end early, see `sctp/asconf.rs`. About one
-/// case in a hundred thousand.
+/// Returns true if no route connects the remaining addresses, because each end has removed the address of a
+/// link that was down (ASCONF). This is the one case in which an association may end early, see
+/// `sctp/asconf.rs`. About one case in a hundred thousand ends so.
 fn is_stranded(flow: &FlowResult, declared: &Flow) -> bool {
     // A path whose address was removed has no congestion window.
     let is_lost = |path: &PathResult| path.cwnd_bytes == 0 || path.links.is_empty();

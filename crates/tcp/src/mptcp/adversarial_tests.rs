@@ -141,7 +141,7 @@ fn join_closed_by_peer_does_not_end_connection() {
     assert!(pair.ends[1].subflows.iter().all(Subflow::is_dead));
     tcp(&mut syn).source_port = 50_000;
     pair.ends[1].handle_packet(pair.now, syn.clone(), &anabranch_wire::Pattern);
-    assert!(pair.ends[1].subflows.iter().any(|subflow| !subflow.is_dead()), "it is being joined");
+    assert!(pair.ends[1].subflows.iter().any(|subflow| !subflow.is_dead()), "a new subflow is being joined");
     let segment = tcp(&mut syn);
     (segment.flags, segment.seq) = (Flags::RST, segment.seq.add(1));
     segment.options = anabranch_wire::tcp::Options::default();
