@@ -1,9 +1,9 @@
-//! Errors in the input, with place and remedy.
+//! Errors in the input, with file, line and remedy.
 
 pub(super) use anabranch_settings::text::{is_hidden, one_line, quoted, shortened};
 use core::fmt;
 
-/// An error in a scenario (or in an override of one of its keys): one sentence with place and remedy.
+/// An error in a scenario (or in an override of one of its keys): one sentence with file, line and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
     /// The name of the file, as given by the caller; empty if the error is in no file.

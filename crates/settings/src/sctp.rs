@@ -31,7 +31,7 @@ settings! {
     /// default is SCTP as RFC 9260 recommends it.
     pub struct Config for ANY_SCTP {
         /// Congestion control of all paths together.
-        congestion: Choice = Choice::find("reno").expect("it is in the table")
+        congestion: Choice = Choice::find("reno").expect("the name is in the table")
             => CONGESTION, at entry
             => SLOW_START, at options.slow_start;
         /// Send buffer: maximum number of bytes of user data that are written and not yet freed.
@@ -60,7 +60,7 @@ settings! {
         mechanisms_in_start_up: bool = true
             => MECHANISMS_IN_START_UP;
         /// Scheduler: selects the path of new data of an association with concurrent multipath transfer.
-        scheduler: &'static scheduler::Entry = scheduler::find("round-robin").expect("it is in the table")
+        scheduler: &'static scheduler::Entry = scheduler::find("round-robin").expect("the name is in the table")
             => Key::new(
                 "scheduler",
                 Takes::OneOf(ordering_schedulers),
@@ -373,7 +373,7 @@ impl Config {
 
     /// The default of CMT-SCTP, with LIA.
     pub fn cmt() -> Self {
-        let congestion = Choice::find("lia").expect("it is in the table");
+        let congestion = Choice::find("lia").expect("the name is in the table");
         Self { congestion, ..Self::default().with_cmt() }
     }
 

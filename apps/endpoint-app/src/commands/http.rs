@@ -287,7 +287,7 @@ mod tests {
     fn paths_do_not_lead_out_of_the_folder() {
         let base = std::env::temp_dir().join(format!("anabranch-http-{}", std::process::id()));
         let inner = base.join("inner");
-        std::fs::create_dir_all(&inner).expect("the folder for temporary files takes one");
+        std::fs::create_dir_all(&inner).expect("the folder for temporary files is writable");
         std::fs::write(base.join("secret"), "s").expect("the file belongs to this test");
         std::fs::write(inner.join(INDEX), "i").expect("the file belongs to this test");
         std::os::unix::fs::symlink(base.join("secret"), inner.join("link"))

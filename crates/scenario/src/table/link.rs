@@ -103,8 +103,8 @@ static MODEL: &[Key] = &[
         "jitter",
         Shape::Time { zero: true },
         Default::Is("\"0 ms\""),
-        "Each packet is delayed further by a uniform draw from 0 to this. Packets at shorter distances keep \
-         their order: the first one gets the earliest of the drawn times.",
+        "Each packet is delayed further by a uniform draw from 0 to this. Packets that follow each other more closely \
+         keep their order: the first one gets the earliest of the drawn times.",
     ),
     Key::new(
         "mtu",

@@ -154,9 +154,9 @@ pub(super) static HOST: Section = Section {
             "policy_routing",
             Shape::Flag,
             Default::Is("true"),
-            "Whether every address has a separate table, whose only route is the address's link. Without, \
-             all packets of the host leave by its main table, whatever their source address: the state of an \
-             unconfigured host with several links, whose subflows then share one link. Applies to every host \
+            "Whether every address has a separate table, whose only route is the address's link. With \
+             `false`, all packets of the host leave by its main table, whatever their source address: the state of \
+             an unconfigured host with several links, whose subflows then share one link. Applies to every host \
              of a flow, of any protocol. Networks here carry packets with foreign source addresses; some \
              providers do not (BCP 38).",
         ),
@@ -164,8 +164,8 @@ pub(super) static HOST: Section = Section {
             "mptcp",
             Shape::Flag,
             Default::Is("true"),
-            "Whether the host supports Multipath TCP. Without, it ignores MP_CAPABLE, and its own mptcp flows open \
-             plain TCP: every mptcp flow of the host falls back. In the kernel's world this is `net.mptcp.enabled`.",
+            "Whether the host supports Multipath TCP. With `false`, it ignores MP_CAPABLE, and its own mptcp flows \
+             open plain TCP: every mptcp flow of the host falls back. In the kernel's world this is `net.mptcp.enabled`.",
         ),
         Key::new(
             "cost",
@@ -233,10 +233,10 @@ pub(super) static ROUTER: Section = Section {
             "network_control",
             Shape::Flag,
             Default::Is("false"),
-            "Experimental: whether it answers requests of cmt-sctp flows with `network_control` (Becke2014 §8.1.2). Of \
-             its shortest ways to the destination it takes the one with the largest free rate that carries no other path \
-             of the association, and keeps it until 30 s after the last request. It adds a record about this way to the \
-             request. `ecmp = false` does not affect these choices.",
+            "Experimental: whether the router answers requests of cmt-sctp flows with `network_control` (Becke2014 \
+             §8.1.2). Of its shortest routes to the destination that carry no other path of the association, it takes the \
+             one with the largest free rate, and keeps it until 30 s after the last request. It adds a record about this \
+             route to the request. `ecmp = false` does not affect these choices.",
         ),
     ]],
 };
@@ -336,7 +336,7 @@ static OF_LINK: &[Key] = &[
         "With `state = \"up\"`: whether hosts at the link's ends have the addresses that they had, or new ones, as after a \
          change of the access point. Packets to an old address are lost. Multipath TCP withdraws the old address, joins \
          from the new one and, at the accepting end, announces it. SCTP with `asconf` adds the new address and deletes \
-         the old one; without, it keeps its other addresses. A TCP connection at an old address ends by its timeout. A \
+         the old one; without `asconf`, it keeps its other addresses. A TCP connection at an old address ends by its timeout. A \
          link gets new addresses at most 255 times.",
     ),
     Key::new(

@@ -58,7 +58,7 @@ pub(super) const ENTRY: Entry = Entry {
 /// The entry of this scheduler in the table of schedulers.
 pub(super) const ASCENDING_ENTRY: Entry = Entry {
     name: "consn-ascending",
-    summary: "confluent sequence numbers: all paths but the weakest ascend through the window, and that descends",
+    summary: "confluent sequence numbers: all paths but the weakest ascend through the window, and the weakest descends",
     build: &|| Box::new(ConSn::new(Form::OneDescends)),
     ..ENTRY
 };
