@@ -28,9 +28,9 @@ fn is_stranded(flow: &FlowResult, declared: &Flow) -> bool {
     asconf && flow.paths.iter().any(|path| path.cwnd_bytes == 0) && flow.paths.iter().all(is_lost)
 }
 
-/// Returns true if the far end may have removed so many addresses that no route remains, although the result
-/// does not show this: links of both hosts went down, and each path lost one. The result has the near end's
-/// paths only, which stay usable if the far end's request never arrives.
+/// Returns true if the far end may have removed all addresses with a route, although the result does not show
+/// this: links of both hosts went down, and each path lost a link. The result has the near end's paths only,
+/// which stay usable if the far end's request never arrives.
 fn may_strand_the_other_end(flow: &FlowResult, declared: &Flow, scenario: &Scenario) -> bool {
     let is_down = |change: &Change| matches!(change, Change::State { up: false });
     let fell = |link: &Link| {
