@@ -503,7 +503,7 @@ fn any_of(shapes: &[Shape]) -> String {
     shapes.iter().map(super::describe::shape).collect::<Vec<_>>().join(", or ")
 }
 
-/// Parses a text as a word or as a time; `None` if the key does not accept both, or the value is not a text.
+/// The word or the time in a text; `None` if the key has only one of these forms, or the value is not a text.
 fn word_or_quantity(
     node: &Node,
     shapes: &'static [Shape],
