@@ -47,7 +47,7 @@ def simulate(request: Request) -> Document:
 
 
 def slow(request: Request) -> Document:
-    """`simulate`, but slower, and each started run writes a marker file."""
+    """Like `simulate`, but slower; each run that starts writes a marker file."""
     with Path(os.environ["FAKE_MARKS"]).open("a", encoding="utf-8") as marks:
         marks.write(f"{request.seed}\n")
     time.sleep(float(os.environ.get("FAKE_SECONDS", "0.05")))

@@ -177,7 +177,7 @@ def ask_watch(port: int) -> bool:
 
 
 def echo() -> tuple[str, int]:
-    """The address of a server that returns each first part of a stream, and holds open those without one."""
+    """The address of a server that returns the first data of each connection and keeps silent connections open."""
     listener = socket.create_server(("127.0.0.1", SERVER_PORT), backlog=512)
 
     def answer(stream: socket.socket) -> None:
@@ -197,7 +197,7 @@ def echo() -> tuple[str, int]:
 
 @dataclass
 class Honest(threading.Thread):
-    """Asks the service again and again; a refusal counts as waiting."""
+    """Repeats requests to the service and records their durations; a refusal counts as waiting."""
 
     ask: Callable[[], bool]
     waits_s: list[float] = field(default_factory=list)
@@ -259,7 +259,7 @@ def measured(service: str, messages: int, command: list[str]) -> dict[str, Any]:
     honest = Honest(lambda: ask(port))
     draw, left = random.Random(1), messages
     try:
-        # Threads, buffers and tables of the first clients are there before the first count.
+        # Serve some clients before memory is measured first, so that their threads, buffers and tables exist.
         for _ in range(8):
             attack(draw, port, VALID[service], GROUP)
         before = memory_bytes(process.pid)

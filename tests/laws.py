@@ -1,4 +1,4 @@
-"""Laws of values for tests of intervals."""
+"""Probability distributions of values, for tests of intervals."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LAWS: dict[str, Callable[[random.Random], float]] = {
 
 
 def drawn(draw: random.Random, law: str, count: int) -> list[float]:
-    """Independent values of a law."""
+    """Independent values of a distribution."""
     return [LAWS[law](draw) for _ in range(count)]
 
 
 def true_value(law: str, centre: str) -> float:
-    """The mean or the median of a law."""
+    """The mean or the median of a distribution."""
     if law != "log-normal":
         return 0.0
     return math.exp(0.5) if centre == "mean" else 1.0

@@ -41,7 +41,7 @@ def section() -> str:
 
 
 def _collect(reference: str, place: str, definitions: Schema, places: dict[str, list[str]]) -> None:
-    """The places of a definition and of those within it, as headers of TOML."""
+    """The TOML headers of a definition and of the definitions within it."""
     name = reference.removeprefix("#/$defs/")
     shown = {"": "`study.toml`", "claims": "The file of claims"}.get(place, f"`{place}`")
     places.setdefault(name, []).append(shown)

@@ -2,7 +2,8 @@
 # systemd-machine.sh ROOT UNITS PROGRAM: a root with these units and systemd as its first process.
 #
 # Runs in new mount, PID, network, cgroup, UTS and IPC namespaces. All writable folders are new and empty, /usr and the
-# kernel's settings are read-only, and there are no units but those of the folder UNITS: nothing of the machine changes.
+# kernel's settings are read-only, and the only units are those of the folder UNITS: the settings of this machine do not
+# change.
 set -e
 root=$1 units=$2 program=$3
 mount --make-rprivate /
@@ -51,7 +52,8 @@ ip address add 198.51.100.1/24 dev wlan0
 ip address add 203.0.113.1/24 dev wwan0
 pivot_root . old
 umount -l old
-# Credentials of units are mounted in one namespace for another. The mounts of the machine are private and not concerned.
+# Credentials of units are mounted in one namespace for another. The mounts of this machine are private, so they stay as
+# they are.
 mount --make-rshared /
 exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin container=anabranch SYSTEMD_UNIT_PATH=/units \
   SYSTEMD_GENERATOR_PATH=/units SYSTEMD_ENVIRONMENT_GENERATOR_PATH=/units \

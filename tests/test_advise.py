@@ -33,7 +33,7 @@ def advised(scenario: Scenario, *only: Dimension) -> Advice:
     return advise(scenario, Options(reps=2, time_limit_s=600.0, only=only))
 
 
-def test_link_is_read() -> None:
+def test_link_description_is_parsed() -> None:
     assert Link.parse("dsl:16/1Mbit,20ms,queue=64kB,loss=1%") == Link("dsl", 16e6, 1e6, 0.02, (64_000, "B"), 0.01)
     assert Link.parse("a:500kbit/s,1s,queue=20packets") == Link("a", 5e5, 5e5, 1.0, (20, "packets"), 0.0)
 
@@ -191,7 +191,7 @@ def test_wrong_aim_is_refused(aim: str, message: str) -> None:
 
 
 def test_aim_that_leaves_no_link_is_refused() -> None:
-    with pytest.raises(InputError, match="leaves no link"):
+    with pytest.raises(InputError, match="needs a second link"):
         advise(short("a:8Mbit,20ms"), Options("cheap:a"))
 
 

@@ -198,7 +198,7 @@ class Forgetful(Reno):
 def test_check_names_the_broken_law(cls: type, law: str) -> None:
     with pytest.raises(InputError, match=rf"{cls.__name__} is no congestion control: {law}") as found:
         anabranch.check_congestion(cls)
-    # Events that are not needed are removed.
+    # The shrunk example has no event that the failure does not need.
     assert len(str(found.value).split("), ")) < 8
 
 

@@ -132,7 +132,7 @@ def is_grey(colour: object) -> bool:
 
 
 def drawn_colour(line: Line2D) -> object:
-    """The colour of a line, or of the marks of one that has no more."""
+    """The colour of a line, or of its marks if it has only marks."""
     return line.get_markeredgecolor() if line.get_linestyle() == "None" else line.get_color()
 
 
@@ -248,7 +248,7 @@ def test_bars_and_boxes_have_the_same_entries(tmp_path: Path) -> None:
         ("cdf", "log_y = true", '"log_y" belongs to figures of kind lines or bar or box, not "cdf"'),
         ("lines", PANELS + "x_ticks = [10, 10]", '"x_ticks" has to be a list of rising numbers'),
         ("lines", PANELS + "y_ticks = []", '"y_ticks" has to be a list of rising numbers'),
-        ("lines", PANELS + "x_ticks = [5, 10]\nx_range = [8, 30]", '"x_ticks" has a place outside "x_range"'),
+        ("lines", PANELS + "x_ticks = [5, 10]\nx_range = [8, 30]", '"x_ticks" has a position outside "x_range"'),
         ("lines", PANELS + 'legend = "left"', '"legend" cannot be "left"'),
         ("heat", 'y = "congestion"\nlegend = "right"', '"legend" belongs to figures of kind'),
         ("box", PANELS + "published = true", '"published" belongs to figures of kind lines or bar, not "box"'),

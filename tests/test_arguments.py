@@ -1,4 +1,4 @@
-"""Arguments whose types are not those of the annotations: they work, or the error is one clear sentence."""
+"""Arguments of other types than the annotations have: they work, or the error is one clear sentence."""
 
 from __future__ import annotations
 

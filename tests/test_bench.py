@@ -42,7 +42,7 @@ def test_measurement_adds_up() -> None:
     assert speed.cost_ns == pytest.approx(1e9 / speed.packets_per_s)
 
 
-def test_spread_of_costs() -> None:
+def test_spread_is_relative_to_the_fastest_run() -> None:
     def speed(wall_s: float) -> measure.Speed:
         return measure.Speed("x", 1000, 2000, wall_s, 0, (1.0,))
 

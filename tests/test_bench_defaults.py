@@ -57,7 +57,7 @@ def test_combinations_have_distinct_names_and_keys(protocol: Protocol) -> None:
     assert len({str(sorted(variant.flow.items())) for variant in found}) == len(found)
 
 
-def test_shares_and_verdict() -> None:
+def test_shares_determine_the_verdict() -> None:
     good = comparison({"defaults": 9.8, "neither": 10.0}, (5.0, 9.0))
     poor = comparison({"defaults": 8.0, "neither": 10.0}, (9.0, 5.0))
     unreachable = comparison({"defaults": 8.0, "neither": 8.0}, (9.0, 5.0))

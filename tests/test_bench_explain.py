@@ -31,7 +31,7 @@ def test_first_remedy_near_the_best_is_right() -> None:
     assert not scored(0.0, math.inf).is_right
 
 
-def test_no_remedy_is_right_without_a_gain() -> None:
+def test_no_remedy_counts_as_right_without_a_gain() -> None:
     assert scored(0.0, 0.09).is_right
     assert not scored(0.0, 0.3).is_right
 
@@ -78,7 +78,7 @@ def test_command_scores_captures(place: str) -> None:
     assert all(1 <= len(case["named"]) <= 3 for case in document["cases"])
 
 
-def test_unknown_place_of_captures_is_refused() -> None:
+def test_unknown_capture_position_is_refused() -> None:
     done = anabranch("bench", "explain", "--captures", "cloud")
     assert done.returncode == 2
     assert "sender" in done.stderr

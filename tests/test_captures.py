@@ -134,7 +134,7 @@ def test_associations_in_flight_equal_those_of_the_run(tmp_path: Path, settings:
 
 
 @pytest.mark.parametrize("settings", CMT_SETTINGS)
-def test_cut_sacks_acknowledge(tmp_path: Path, settings: tuple[str, ...]) -> None:
+def test_sacks_cut_by_the_capture_still_acknowledge(tmp_path: Path, settings: tuple[str, ...]) -> None:
     # The SACKs have more gap blocks than 96 bytes hold. Chunks of the others count as in flight until a later SACK.
     flow, captures = association(tmp_path, settings, 96)
     data = captures.connection().data
@@ -180,7 +180,7 @@ def test_planted_cause_is_among_the_findings(tmp_path: Path, kind: str, settings
     assert len(found) <= 3
 
 
-def test_receive_window_is_waited_for_at_the_receiver_too(tmp_path: Path) -> None:
+def test_full_receive_window_is_found_at_the_receiver(tmp_path: Path) -> None:
     _, captures = simulated(tmp_path, SMALL_WINDOW, ends=("phone",))
     first = captures.explain()[0]
     assert (first.kind, first.basis) == ("receive-buffer", "measured")
@@ -197,7 +197,7 @@ def test_full_window_costs_nothing_at_full_links(tmp_path: Path, kind: str, sett
 
 
 @pytest.mark.parametrize("end", ["server", "phone"])
-def test_slow_way_back_is_named_at_both_ends(tmp_path: Path, end: str) -> None:
+def test_slow_return_path_is_named_at_both_ends(tmp_path: Path, end: str) -> None:
     slow = [f"link.{name}.{key}" for name in ("dsl", "lte") for key in ("rate=30 kbit/s", "queue.limit=20 packets")]
     _, captures = simulated(tmp_path, *slow, ends=(end,))
     first = captures.explain()[0]

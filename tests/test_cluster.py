@@ -186,7 +186,7 @@ def test_bundle_begins_no_run_after_its_time(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def take_by_capacity(workers: cluster.DaskPool, seeds: Iterable[int]) -> dict[int, Outcome]:
-    """The outcomes of all runs, submitted as the engine does it, by their seeds."""
+    """The outcomes of all runs by their seeds; the runs are submitted like those of the engine."""
     waiting, pending = iter(seeds), 0
     taken: dict[int, Outcome] = {}
     while True:
@@ -224,7 +224,7 @@ def test_deadly_run_of_a_bundle_fails_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_stop_takes_the_rest_of_a_bundle_back(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stop_returns_unstarted_runs_of_a_bundle(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_SECONDS", "0.2")
     with opened(fake_simulator.slow, 1) as workers:
         workers._bundle_runs = 20
@@ -259,7 +259,7 @@ def test_run_with_deadly_neighbour_is_repeated(marks: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_suspect_delays_runs_and_stops_unbegun(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suspect_runs_alone_and_others_wait(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_VICTIM", "13")
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
@@ -278,7 +278,7 @@ def test_suspect_delays_runs_and_stops_unbegun(marks: Path, monkeypatch: pytest.
 
 
 @pytest.mark.slow
-def test_result_lost_with_its_worker_blocks_no_take(marks: Path) -> None:
+def test_take_does_not_wait_for_a_result_lost_with_worker(marks: Path) -> None:
     with opened(fake_simulator.dying_with_result, 1) as workers:
         workers.submit(1, request(1))
         while not marks.exists() or marks.read_text(encoding="utf-8").count("\n") < 2:
@@ -417,7 +417,7 @@ def test_lost_scheduler_ends_the_study(
 
 
 @pytest.mark.slow
-def test_stop_without_scheduler_takes_runs_back(machines: Machines) -> None:
+def test_stop_without_scheduler_returns_all_runs(machines: Machines) -> None:
     with closing(cluster.DaskPool(fake_simulator.simulate, machines.address)) as workers:
         workers.submit(1, request(1))
         machines.end()
@@ -441,8 +441,8 @@ def test_worker_of_another_build_is_refused() -> None:
         assert "install the same wheel on both" in str(refused.mistake)
 
 
-def test_unknown_place_and_missing_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match='there is no place "mars"'):
+def test_unknown_cluster_and_missing_package_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match='unknown cluster "mars"'):
         pool.check_place("mars")
     for address in (
         "tcp://head",
@@ -484,7 +484,7 @@ echo "Submitted batch job $!"
 
 
 def slurm(folder: Path, submit: str) -> str:
-    """A PATH with a replacement of Slurm's `sbatch` that behaves in this way."""
+    """A PATH with a replacement of Slurm's `sbatch`, whose script is `body`."""
     folder.mkdir()
     for name, text in (("sbatch", submit), ("scancel", "#!/bin/sh\nkill $1\n")):
         (folder / name).write_text(text, encoding="utf-8")

@@ -248,7 +248,7 @@ def test_terminal_interrupt_stops_starting_workers(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     output, said = process.communicate(timeout=300)
     assert output.split()[2] == "True"
-    assert said == "\nanabranch: interrupted; the runs under way may finish, Ctrl-C again ends at once\n"
+    assert said == "\nanabranch: interrupted; waiting for running runs, Ctrl-C again ends at once\n"
 
 
 def test_terminated_study_leaves_no_process_or_output(tmp_path: Path) -> None:
@@ -275,8 +275,8 @@ def test_second_interrupt_ends_at_once_with_a_message(tmp_path: Path) -> None:
     said += process.communicate(timeout=300)[1]
     assert process.returncode == 130
     assert said.split("\n") == [
-        "", "anabranch: interrupted; the runs under way may finish, Ctrl-C again ends at once",
-        "", "anabranch: interrupted again; the runs under way are lost, go on with --resume", "",
+        "", "anabranch: interrupted; waiting for running runs, Ctrl-C again ends at once",
+        "", "anabranch: interrupted again; unfinished runs are lost, go on with --resume", "",
     ]  # fmt: skip
 
 

@@ -159,7 +159,7 @@ def test_remedy_that_only_takes_from_others_is_none() -> None:
     assert "Other flows take" in found.first.cause
 
 
-def test_remedy_for_the_way_back_keeps_the_way_there() -> None:
+def test_remedy_for_return_path_keeps_forward_path() -> None:
     # The reverse direction of a link inherits the loss, so that the data are lost at random, too.
     lossy = two_paths('link.lte.loss={model="bernoulli",rate=0.01}', "duration=2 s", "warmup=0 s")
     facts = Facts.of(anabranch.run(lossy, seed=1).document, "F")
@@ -251,7 +251,7 @@ def test_flow_of_less_than_three_trips_is_refused() -> None:
         explain(two_paths("flow.F.start=5.95 s"), ALL)
 
 
-def test_change_of_a_time_is_that_of_the_time() -> None:
+def test_change_of_a_completion_time_is_in_per_cent() -> None:
     measured = explained('flow.F.workload={kind="file",size="60 kB"}', *DELAYED).first.measured
     assert measured is not None
     before, after = measured.ends

@@ -14,7 +14,7 @@ HALVES = [0.0] * 5 + [1.0] * 5
 
 
 def test_deviation_of_ones_and_zeros_is_binomial() -> None:
-    """A resample has j ones with the law B(10, 1/2), and deviates by t(j) = 30 (j/10 - 1/2) / sqrt(j (10 - j)).
+    """The number j of ones in a resample is binomial, B(10, 1/2). Deviation: t(j) = 30 (j/10 - 1/2) / sqrt(j (10 - j)).
 
     The standard error is 1/6. P(j <= 7) = 94.5 % and P(j <= 8) = 98.9 %, so that the 97.5 % quantile is t(8) = 2.25.
     Of four such resamples all have j <= 8 with 0.989 ** 4 = 95.8 % and j <= 9 with 99.6 %: the quantile is t(9) = 4.
@@ -41,7 +41,7 @@ def test_few_or_equal_values_have_no_bootstrap() -> None:
     assert found.single[1] == found.joint[1] == Bounds(3.0, 3.0, math.nan)
 
 
-def test_rare_values_leave_an_end_open() -> None:
+def test_rare_values_leave_one_bound_of_interval_open() -> None:
     """A third of the resamples lack the one value that differs: their deviation has no spread."""
     found = simultaneous_intervals([Samples([0.0] * 9 + [1.0])], "mean")
     assert found is not None
@@ -82,7 +82,7 @@ def test_ratio_interval_surrounds_the_ratio() -> None:
 
 @pytest.mark.parametrize("centre", ["mean", "median"])
 def test_largest_lower_end_is_rarely_above_the_truth(centre: Centre) -> None:
-    """For log-normal values of one law, the worst case; the truth is the mean exp(1/8) or the median 1."""
+    """For log-normal values of one distribution, the worst case; the truth is the mean exp(1/8) or the median 1."""
     draw, above = random.Random(4), 0
     truth = math.exp(0.125) if centre == "mean" else 1.0
     for _ in range(100):

@@ -52,13 +52,13 @@ def test_chain_of_figure_6_1_matches() -> None:
         assert rates(name, CHAIN) == pytest.approx([12, 12, 12]), name
 
 
-def test_access_weighs_flows_by_their_links() -> None:
+def test_access_share_weighs_flows_by_their_links() -> None:
     # F0 and F1 have two access links, F2 has one: 36 Mbit/s are divided 2 : 2 : 1.
     assert rates("access", CHAIN) == pytest.approx([14.4, 14.4, 7.2])
     assert rates("access", RING) == pytest.approx([12, 12, 12])
 
 
-def test_access_takes_given_weights() -> None:
+def test_access_share_uses_given_weights() -> None:
     shared = network({"A": ["a"], "B": ["a"], "C": ["a", "b"]}, a=12, b=3)
     # 15 Mbit/s are divided 1 : 1 : 2.
     assert rates("access", shared) == pytest.approx([3.75, 3.75, 7.5])
@@ -68,7 +68,7 @@ def test_access_takes_given_weights() -> None:
     assert rates("access", tiny) == pytest.approx([9, 3, 3])
 
 
-def test_access_counts_links_before_a_proxy() -> None:
+def test_access_share_counts_links_before_a_proxy() -> None:
     ways = {"F": ["a+p", "b+p"], "G": ["a"]}
     through = dataclasses.replace(network(ways, a=9, b=9, p=90), behind={"F": (("p", True),)})
     assert [access_links(through, flow) for flow in ways] == [2, 1]

@@ -117,7 +117,7 @@ def test_figure_fits_one_column_of_a_page(tmp_path: Path, kind: str) -> None:
     assert_legend_fits(canvas)
 
 
-def test_text_stays_text(tmp_path: Path) -> None:
+def test_figures_contain_their_texts(tmp_path: Path) -> None:
     found = analysed(tmp_path, "")
     files = style.save(drawn(found, "goodput"), tmp_path, "goodput")
     assert [f.suffix for f in files] == [".png", ".svg", ".pdf"]
@@ -139,7 +139,7 @@ def at_once(request: Request) -> Document:
 
 
 @pytest.mark.parametrize("kind", ["lines", "bar", "box"])
-def test_value_of_zero_has_a_whole_mark(tmp_path: Path, kind: str) -> None:
+def test_marker_of_zero_is_not_clipped(tmp_path: Path, kind: str) -> None:
     text = small_study.STUDY + KINDS.format(kind=kind, more='x = "capacity"').replace('"goodput"', '"recovery-time"')
     study = load(small_study.write(tmp_path / "study", study=text))
     small_study.execute_quietly(study, tmp_path / "results", at_once)
@@ -241,7 +241,7 @@ def test_ranges_and_vertical_lines_are_drawn(tmp_path: Path) -> None:
         ("x_range = [3, 3]", '"x_range" has to be [from, to]'),
         ("y_range = [5]", '"y_range" has to be [from, to]'),
         ('y_range = ["a", 5, 6]', '"y_range" has to be [from, to]'),
-        ('marks = ["reno"]', '"marks" has to be a list of places'),
+        ('marks = ["reno"]', '"marks" has to be a list of positions'),
     ],
 )
 def test_wrong_range_is_refused(tmp_path: Path, more: str, message: str) -> None:

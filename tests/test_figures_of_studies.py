@@ -50,7 +50,7 @@ class MadeUp(Analysis):
         return list(self.expected())
 
     def late(self, point: Point) -> int:
-        """Zero: no run was on a machine that did not keep up."""
+        """Zero, as if every machine had kept up with real time."""
         return 0
 
     def duration_s(self, point: Point) -> float:

@@ -77,7 +77,7 @@ def test_goodput_of_intervals_is_that_by_hand(tmp_path: Path) -> None:
     assert list(rates.curves("goodput", traces, ["F1"], rates.edges_of((0.0, 2.0), 1.0))) == [("F1", "")]
 
 
-def test_round_trips_last_until_the_next_change(tmp_path: Path) -> None:
+def test_round_trip_time_holds_until_its_next_sample(tmp_path: Path) -> None:
     traces = write_traces(tmp_path / "traces")
     found = rates.curves("rtt", traces, [], rates.edges_of((0.0, 3.0), 1.0))
     assert list(found["F0", "A"]) == pytest.approx([50.0, 60.0, 20.0])

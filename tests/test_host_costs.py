@@ -52,7 +52,7 @@ def test_packets_cost_as_much_in_real_time() -> None:
     document = anabranch.run(anabranch.Scenario.from_toml(DATAGRAMS), world="user").document
     (host,) = document["hosts"]
     assert host["utilisation"] == pytest.approx(0.6, abs=0.05)
-    # 80 us and 10 ms on the way, and the service.
+    # 80 us of serialisation, 10 ms of propagation, and the service at the host.
     delay = document["flows"][0]["delivery_delay_s"]
     assert delay is not None
     assert delay["p50"] >= 0.013

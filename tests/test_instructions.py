@@ -146,7 +146,7 @@ def test_failed_run_under_valgrind_is_reported() -> None:
         instructions.profiled(request, native_file())
 
 
-def test_heap_counts_places_of_the_crates_only() -> None:
+def test_heap_profile_lists_functions_of_our_crates() -> None:
     found = profile.heap_of(
         {
             "ftbl": ["[root]", "0x1: malloc (in x.so)", "0x2: anabranch_tcp::push (a.rs:1)", "0x3: python (p.c:1)"],

@@ -157,10 +157,10 @@ def test_unsupported_kernel_settings_are_named(kernel: Kernel, overrides: tuple[
         (('ip="v6"',), "IPv4 only"),
         (('link.one.queue={ kind = "codel" }',), "no queue codel"),
         (('link.one.jitter="1 ms"',), "reorders packets"),
-        (('link.one.reorder={ rate = 0.01, delay = "1 ms" }',), "reorders in another way"),
+        (('link.one.reorder={ rate = 0.01, delay = "1 ms" }',), "reorders packets differently"),
         (('link.one.loss={ model = "periodic", every = 10 }',), "no loss model periodic"),
         (('link.one.loss={ model = "list", packets = [1, 7] }',), "no loss model list"),
-        (("link.one.duplicate.rate=0.1",), "duplicates in another way"),
+        (("link.one.duplicate.rate=0.1",), "duplicates packets differently"),
         (('link.two.state="down"',), "start in state up"),
     ],
 )

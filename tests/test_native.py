@@ -51,7 +51,7 @@ def test_stub_has_the_parameters_of_the_module(name: str) -> None:
     assert getattr(_native, name).__doc__
 
 
-def test_mistake_has_its_place() -> None:
+def test_mistake_has_line_and_column() -> None:
     with pytest.raises(_native.InputError) as caught:
         _native.validate(SCENARIO.replace("Mbit/s", "Mbps"), "folder/x.toml", [])
     assert isinstance(caught.value, ValueError)

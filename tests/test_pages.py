@@ -119,7 +119,7 @@ def test_spots_have_value_interval_and_publication(text: str) -> None:
 
 
 def test_spot_lies_on_its_value() -> None:
-    figure = Figure(figsize=(4.0, 3.0))  # 288 × 216 points
+    figure = Figure(figsize=(4.0, 3.0))  # 288 points wide and 216 points high
     axes = figure.add_axes((0.25, 0.5, 0.5, 0.25))  # from 72 to 216, and from 108 to 54 points from the top
     axes.set_xlim(0.0, 10.0)
     axes.set_ylim(0.0, 100.0)

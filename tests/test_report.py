@@ -69,7 +69,7 @@ def test_repetitions_that_cannot_differ_are_flagged(tmp_path: Path) -> None:
     for text in (output.getvalue(), write_all(found, plan).read_text()):
         assert "all equal" in text
         assert "± 0.00" not in text
-        assert "At 4 of 4 points all repetitions came out the same in every" in text
+        assert "At 4 of 4 points all repetitions have the same values in every" in text
 
 
 def test_repetitions_that_differ_are_not_flagged(analysis: Analysis) -> None:
@@ -140,7 +140,7 @@ def test_sums_are_rounded_as_in_the_publication(analysis: Analysis) -> None:
     assert by_group["reno"].sums_agree_as_printed == 1.0
 
 
-def test_claims_get_their_verdicts(analysis: Analysis) -> None:
+def test_claims_have_the_expected_verdicts(analysis: Analysis) -> None:
     outcomes = {v.claim.id: (v.outcome, len(v.measured)) for v in analysis.verdicts}
     assert outcomes == {
         "share": ("pass", 2),

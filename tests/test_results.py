@@ -60,7 +60,7 @@ def test_foreign_file_is_refused(tmp_path: Path, text: str, says: str) -> None:
         anabranch.Result.load(tmp_path / "r.json")
 
 
-def test_several_results_are_not_one(result: anabranch.Result, tmp_path: Path) -> None:
+def test_file_with_several_results_is_refused(result: anabranch.Result, tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text(2 * json.dumps(result.document), encoding="utf-8")
     with pytest.raises(anabranch.InputError, match="contains 2 results, not one"):
         anabranch.Result.load(tmp_path / "r.json")

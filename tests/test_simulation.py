@@ -1,4 +1,4 @@
-"""Simulations in steps: values, orders, results and errors."""
+"""Simulations in steps: values, changes of links, results and errors."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_exported_scenario_repeats_orders(scenario: anabranch.Scenario) -> None:
     exported = run.scenario()
     assert exported.text.count("[[event]]") == 3
     assert anabranch.run(exported).digest == result.digest
-    # The document contains the orders, too.
+    # The document contains the changes of links, too.
     assert len(result.document["scenario"]["event"]) == 3
 
 
@@ -151,7 +151,7 @@ def test_invalid_order_is_refused(
     assert message in str(error.value)
 
 
-def test_result_needs_the_end(scenario: anabranch.Scenario) -> None:
+def test_result_of_a_running_simulation_is_refused(scenario: anabranch.Scenario) -> None:
     run = anabranch.Simulation(scenario)
     run.step_until(1)
     with pytest.raises(anabranch.InputError, match="the run is not over; call finish"):

@@ -130,7 +130,7 @@ def test_two_values_decide_nothing_about_a_deviation() -> None:
     assert (between.low, between.high) == (-math.inf, math.inf)
 
 
-def test_verdicts_are_values_for_json(tmp_path: Path) -> None:
+def test_verdict_fields_are_json_values(tmp_path: Path) -> None:
     found = analysed(tmp_path, 'kind = "at_least"\nexpect = 1\nneeds = { repetitions = 2 }')
     content = json.loads(json.dumps(document(found), allow_nan=False))
     assert (content["form"], content["runs"], content["summary"]) == ("full", 12, "1 of 1 statements pass.")

@@ -126,7 +126,9 @@ def test_wide_terminal_shows_all_columns(result: anabranch.Result) -> None:
     st.integers(10, 120),
     st.booleans(),
 )
-def test_no_number_is_ever_cut(rows: list[tuple[str, float, float, float, float]], width: int, terminal: bool) -> None:
+def test_tables_show_numbers_completely(
+    rows: list[tuple[str, float, float, float, float]], width: int, terminal: bool
+) -> None:
     sheet = Sheet([Column("name", words=True), *(Column(f"c{i}", spare=i) for i in range(4))])
     for name, *numbers in rows:
         sheet.add(name, *(f"{n:.3f}" for n in numbers))
@@ -193,7 +195,7 @@ def test_answers_and_reverse_data_have_columns(result: anabranch.Result) -> None
 
 
 @pytest.mark.parametrize("most", ["0.9", '"60 packets"', "0.5", '"50 packets"'])
-def test_limit_that_cuts_red_off_is_named(most: str) -> None:
+def test_queue_limit_below_red_threshold_has_a_remark(most: str) -> None:
     queue = '{ kind = "red", limit = "100 packets", min = 0.1, gentle = true, max = ' + most + " }"
     scenario = anabranch.Scenario.from_toml(PATHS).with_settings(
         (f"link.a-link-with-a-long-name.queue={queue}", "duration=0.1 s")

@@ -150,7 +150,7 @@ def test_testbeds_that_cannot_be_changed_are_refused(scenario: str, monkeypatch:
 def test_caller_waits_a_second_at_most(bed: Testbed) -> None:
     path = beds.LOCKS / f"{bed.name}.sock"
     assert path.parent.stat().st_mode & 0o777 == 0o700
-    # A caller that sends nothing gives its turn up.
+    # A caller that sends nothing is disconnected, so that the next caller is served.
     with socket.socket(socket.AF_UNIX) as silent:
         silent.connect(str(path))
         begun = time.monotonic()

@@ -326,7 +326,7 @@ protocol = "tcp"
 workload = { kind = "saturated" }
 """
 
-FILL = """
+COUNT_RECEIVED = """
 import socket, sys, threading, time
 counted = [0, 0.0]
 def count(server):
@@ -336,11 +336,11 @@ def count(server):
         counted[0] += read
         counted[1] = time.monotonic() - begun
 """
-TAKE = (
-    FILL + "server = socket.create_server(('', 9)); server.settimeout(20)\n"
+RECEIVER = (
+    COUNT_RECEIVED + "server = socket.create_server(('', 9)); server.settimeout(20)\n"
     "print('listens', flush=True)\ncount(server); print(*counted)"
 )
-GIVE = (
+SENDER = (
     "import socket, time; s = socket.create_connection(('B', 9)); until = time.monotonic() + 3\n"
     "while time.monotonic() < until: s.sendall(bytes(4096))"
 )
@@ -359,8 +359,8 @@ def test_netem_links_carry_their_rate(tmp_path: Path) -> None:
     file = tmp_path / "routed.toml"
     file.write_text(ROUTED, encoding="utf-8")
     take, give = tmp_path / "take.py", tmp_path / "give.py"
-    take.write_text(TAKE, encoding="utf-8")
-    give.write_text(GIVE, encoding="utf-8")
+    take.write_text(RECEIVER, encoding="utf-8")
+    give.write_text(SENDER, encoding="utf-8")
     script = (
         f"ip netns exec ${{ANABRANCH_HOSTS##*B=}} {sys.executable} {take} > {tmp_path}/taken & "
         f"sleep 1; {sys.executable} {give}; wait; ip -o link"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("title", ["from $5_ to $6_", "Delay [ms] of [/x]", "a | b", "a\\nb"])
-def test_titles_are_text_everywhere(tmp_path: Path, title: str) -> None:
+def test_titles_are_not_markup_in_any_output(tmp_path: Path, title: str) -> None:
     text = small_study.STUDY
     for old in ("A pair of flows", "Goodput of two flows", "A study for tests"):
         text = text.replace(old, title)
@@ -49,13 +49,13 @@ def test_titles_are_text_everywhere(tmp_path: Path, title: str) -> None:
     assert len({line.replace("\\|", "").count("|") for line in rows}) == 1
 
 
-def test_cells_of_markdown_stay_cells() -> None:
+def test_markdown_cells_escape_separators() -> None:
     assert table(["a|b", "c\nd"], [["x|y", "z\n2"]]).splitlines() == [
         r"| a\|b | c d |", "|---|---|", r"| x\|y | z 2 |",
     ]  # fmt: skip
 
 
-def test_title_of_a_sheet_is_text() -> None:
+def test_title_of_a_table_is_not_markup() -> None:
     output = StringIO()
     sheet = Sheet([Column("a long heading that has room")], "Losses [/s] [red]")
     sheet.add("1")

@@ -65,7 +65,7 @@ def test_virtual_buffer_counts_a_shared_link_once() -> None:
     assert value("virtual-buffer", shared + 'rate = "4 Mbit/s"\ndelay = "0 ms"\n') == pytest.approx(50.0)
 
 
-def test_booked_memory_counts_each_path_alone() -> None:
+def test_booked_memory_is_the_sum_over_paths() -> None:
     # Only two address pairs have a route: that of the near link and that of the far link.
     assert value("booked-memory", TWO_PATHS) == pytest.approx((3 * 0.15 + 0.2) * 10e6 / 8e6)
     slow = TWO_PATHS.replace('rto_min = "200 ms"', 'rto_min = "1 s"')
@@ -152,7 +152,7 @@ against = { of = ["F1"] }
 NOTHING_RUN = '\n[experiment.unrun]\nscenario = "scenario.toml"\nover = ["congestion"]\ntheory = true\n'
 
 
-def test_claims_have_world_sign_and_extreme(tmp_path: Path) -> None:
+def test_claims_on_theory_are_judged_without_runs(tmp_path: Path) -> None:
     claims = CLAIMS.replace('kind = "', 'experiment = "pair"\nkind = "')
     text = small_study.STUDY.replace('title = "Goodput', 'experiment = "pair"\ntitle = "Goodput') + NOTHING_RUN
     study = load(small_study.write(tmp_path / "study", study=text, claims=claims))

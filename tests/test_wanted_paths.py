@@ -103,7 +103,7 @@ def test_middlebox_is_the_reason(does: str, expected: str) -> None:
     assert reasons(flow(text=middlebox(does))) == {"a>a2": None, "b>b2": expected}
 
 
-def test_fallback_leaves_other_paths_stripped() -> None:
+def test_fallback_reports_other_paths_as_stripped() -> None:
     found = flow(text=middlebox('{ kind = "strip-options", mptcp = true }').replace('node = "Mb"', 'node = "Ma"'))
     assert found["fallback"]
     assert found["paths_wanted"][0]["reason"] is None

@@ -36,7 +36,8 @@ def test_arrivals_are_one_row() -> None:
     (flow,) = anabranch.run(Scenario.from_toml(LINK + ARRIVALS)).document["flows"]
     assert (flow["arrived"], flow["unfinished"], flow["refused"]) == (20, 0, 0)
     assert flow["delivered_bytes"] == 20 * 20_000
-    # A handshake and three rounds of slow start from ten segments, each 40 ms, and the last packet's way.
+    # A handshake and three rounds of slow start from ten segments, each 40 ms, and the one-way delay of the last
+    # packet.
     assert flow["completion_time_s"]["p50"] == pytest.approx(0.12, abs=0.03)
     assert flow["slowdown"]["p50"] >= 1.0
 
@@ -55,7 +56,7 @@ def test_figure_without_connections_is_refused(tmp_path: Path, kind: str) -> Non
 def test_call_has_a_rating(tmp_path: Path) -> None:
     (flow,) = anabranch.run(Scenario.from_toml(LINK + CALL)).document["flows"]
     assert flow["lost_share"] == 0.0
-    # One way of 20 ms and the default playout delay: R = 94.2 − 0.024·d, without losses.
+    # A one-way delay of 20 ms and the default playout delay: R = 94.2 − 0.024·d, without losses.
     assert 4.3 < flow["mos"] <= 4.5
 
 

@@ -190,7 +190,7 @@ def test_missing_runs_are_reported_with_the_command(study: Study, tmp_path: Path
     some = {record.key: record for run, record in kernel.runs if run.repetition < 3}
     comparison = WorldComparison(study, {**whole.analyses, "kernel": Analysis(study, study.full, some)})
     assert "Kernel: full form, 8 runs of 12" in _printed(comparison)
-    assert "The rest comes with: study run study --world kernel --resume." in _printed(comparison)
+    assert "Run the missing ones: study run study --world kernel --resume." in _printed(comparison)
 
 
 def test_late_runs_are_marked_but_not_counted(study: Study, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def _resolved(dependencies: dict[str, Any], shared: dict[str, Any]) -> dict[str,
 
 
 def _flat(profile: dict[str, Any]) -> dict[str, Any]:
-    """A profile without its settings of single packages, of which the new workspace lacks some."""
+    """A profile without its settings of single packages, because the new workspace lacks some of these packages."""
     return {key: value for key, value in profile.items() if key != "package"}
 
 

@@ -14,7 +14,7 @@ source_suffix = {".md": "markdown"}
 exclude_patterns = ["files/**"]
 nitpicky = False
 
-# Anchors of headings are those of the repository's pages, so a link holds in both places.
+# Anchors of headings are those of the repository's pages, so a link works on the site and in the repository.
 myst_heading_anchors = 4
 myst_linkify_fuzzy_links = False
 

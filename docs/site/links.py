@@ -20,7 +20,7 @@ class _Page(HTMLParser):
         self.anchors: set[str] = set()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect the attributes that name other places or this one."""
+        """Collect the links of a page, and the anchors that it defines."""
         for name, value in attrs:
             if value is None:
                 continue

@@ -82,13 +82,13 @@ def _rewritten(file: Path, page: Path, pages: dict[Path, Path], files: dict[Path
 
 
 def _copy_of(file: Path, target: Path) -> Path:
-    """Place of a file that is no page."""
+    """Path, in the site's source folder, of a file that is no page."""
     name = file.relative_to(ROOT).as_posix()
     return target / (name.removeprefix("docs/") if name.startswith("docs/") else f"files/{name}")
 
 
 def _with_api(text: str) -> str:
-    """A text with directives for docstrings in the place of each mark."""
+    """A text in which directives for docstrings replace each mark."""
     before, mark, rest = text.partition(API_MARK)
     if not mark:
         return text

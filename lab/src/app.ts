@@ -23,9 +23,9 @@ import { isDark } from "./palette";
 import { Picture } from "./picture/picture";
 import { Run, type Listener } from "./run";
 
-/** Charts are drawn at most this often; the network is drawn with each frame. */
+/** Minimum time between two drawings of the charts, ms; the network is drawn with each frame. */
 const CHART_INTERVAL_MS = 50;
-/** Packets of one picture may overtake those of the last one from this speed on. */
+/** Speed in simulated seconds per second above which packets jump too far between two pictures to be followed. */
 const MAX_SLOW_SPEED = 0.5;
 const FIRST_SPEED = 1 / 20;
 
@@ -371,7 +371,7 @@ export class App implements Listener {
   }
 }
 
-/** Index of colour of a flow's packet on a link: that of the path which has the link. */
+/** Index of the colour of a flow's packet on a link: the colour of the path that contains the link. */
 function lookOf(network: Network, paths: { flow: number; path: number; look: number }[], flow: number, link: number): number {
   const name = network.links[link]?.name ?? "";
   const own = paths.filter((path) => path.flow === flow);

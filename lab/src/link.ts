@@ -1,4 +1,4 @@
-/** A visit as the fragment of a link: scenario, orders and seed, compressed. */
+/** The state of the page as the fragment of a link: scenario, changes of links and seed, compressed. */
 
 import type { Order } from "./core/types";
 

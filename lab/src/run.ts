@@ -1,4 +1,4 @@
-/** The run that the page shows: plays, pauses, steps and repeats it, and keeps the orders that a visitor gave. */
+/** The run that the page shows: plays, pauses, steps and repeats it, and keeps the visitor's changes of links. */
 
 import { Client, CoreFailure, InputProblem } from "./core/client";
 import type { Advanced, Network, Order, Sample } from "./core/types";
@@ -24,7 +24,7 @@ export interface Listener {
   opened(run: Run): void;
   /** Time has passed. */
   advanced(run: Run): void;
-  /** Links, flows or orders have changed. */
+  /** Links, flows or the visitor's list of changes have changed. */
   changed(run: Run): void;
   /** Playing began or ended, or the speed changed. */
   steered(run: Run): void;
@@ -115,7 +115,7 @@ export class Run {
     await this.advance(this.now_ns + by_ns, FAST_BUDGET_MS);
   }
 
-  /** Goes to a time, backwards by running again from the start with the same orders. */
+  /** Goes to a time; to an earlier one by running again from the start with the same changes of links. */
   async seek(to_ns: number): Promise<void> {
     const wasPlaying = this.isPlaying;
     if (to_ns < this.now_ns) await this.restart();
@@ -124,7 +124,7 @@ export class Run {
     this.steered();
   }
 
-  /** Runs again from the start until a time, without pictures on the way. */
+  /** Runs again from the start until a time, without drawing meanwhile. */
   async goTo(to_ns: number): Promise<void> {
     this.pause();
     await this.restart();
@@ -144,14 +144,14 @@ export class Run {
     const { order, network } = await this.client.call("order", { change });
     if (generation !== this.generation) return;
     const later = this.orders.filter((other) => other.at_ns > order.at_ns);
-    // The second order of a time for a key replaces the first, as in the core.
+    // A second change of a key at the same time replaces the first, as in the core.
     const kept = this.orders.filter((other) => !later.includes(other)).flatMap((other) => without(other, order));
     this.orders = [...kept, order, ...later];
     this.view.network = network;
     for (const listener of this.listeners) listener.changed(this);
   }
 
-  /** Removes an order and runs again to the present time. */
+  /** Removes a change of a link and runs again to the present time. */
   async removeOrder(index: number): Promise<void> {
     const now = this.now_ns;
     await this.open(this.scenario, this.seed, this.orders.filter((_, at) => at !== index));
@@ -194,7 +194,7 @@ export class Run {
     return this.client.call("result", {});
   }
 
-  /** The scenario with all defaults, the seed and the orders as events. */
+  /** The scenario with all defaults, the seed and the changes of links as events. */
   asScenario(): Promise<string> {
     return this.client.call("scenario", {});
   }
@@ -249,7 +249,7 @@ function namesOf(sample: Sample): string[][] {
   return sample.flows.map((flow) => flow.paths.map(({ name }) => name));
 }
 
-/** An order without the keys that a later one of the same time, link and direction sets; none if no key is left. */
+/** A change without the keys that a later change of the same time, link and direction sets; none if no key is left. */
 function without(order: Order, later: Order): Order[] {
   if (order.at_ns !== later.at_ns || order.link !== later.link || order.direction !== later.direction) return [order];
   const left = Object.entries(order.set).filter(([key]) => !(key in later.set));

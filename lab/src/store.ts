@@ -8,7 +8,7 @@ export type Values = (number | null)[];
 export interface PathColumns {
   flow: number;
   path: number;
-  /** Index of its colour: the order in which paths appeared. */
+  /** Index of its colour: paths are numbered in the order in which they appear. */
   look: number;
   flowName: string;
   pathName: string;
@@ -47,7 +47,7 @@ const GOODPUT_WINDOW_SHARE = 1 / 100;
 const MIN_GOODPUT_WINDOW_S = 0.1;
 const MAX_GOODPUT_WINDOW_S = 1;
 
-/** Between the links in the name of a path. */
+/** Separator of the links in the name of a path. */
 const LINK_SEPARATOR = ">";
 
 export class Store {
@@ -182,7 +182,7 @@ function valueOf(number: number): number | null {
   return Number.isNaN(number) ? null : number;
 }
 
-/** Name of a path for legends: the flow, and of its links those that not all of its paths have. */
+/** Name of a path for legends: the flow, and those links of the path that other paths of the flow lack. */
 export function pathLabel(store: Store, path: PathColumns): string {
   const siblings = store.paths.filter((other) => other.flow === path.flow);
   if (siblings.length === 1) return path.flowName;

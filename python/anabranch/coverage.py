@@ -1,12 +1,12 @@
 """Coverage of intervals: the share of intervals that contain the true value.
 
-Student's t, the bootstrap and the jackknife aim at 95 % and miss it for few values of a law that is not normal. No
-number of values shows the law of a metric with certainty. Therefore an interval has the smallest coverage over four
-laws, which a simulation found (`tests/long/coverage_of_intervals.py`): normal, log-normal (exponential of a standard
-normal value), two modes (±1 times a uniform number from 0.5 to 1) and ties (normal, rounded to whole standard
-deviations). Samples without any spread do not count, since they have no interval.
+Student's t, the bootstrap and the jackknife aim at 95 % and miss it for few values of a distribution that is not
+normal. No number of values shows the distribution of a metric with certainty. Therefore an interval has the smallest
+coverage over four distributions, which a simulation found (`tests/long/coverage_of_intervals.py`): normal, log-normal
+(exponential of a standard normal value), two modes (±1 times a uniform number from 0.5 to 1) and ties (normal, rounded
+to whole standard deviations). Samples without any spread do not count, since they have no interval.
 
-The coverage of order statistics follows from their ranks for any law: they need no table.
+The coverage of order statistics follows from their ranks for any distribution: they need no table.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SMALLEST_COVERAGE: dict[Kind, tuple[tuple[int, float], ...]] = {
 
 
 def smallest_coverage(kind: Kind, count: int) -> float:
-    """The smallest coverage over the four laws of a 95 % interval from this number of values."""
+    """The smallest coverage over the four distributions of a 95 % interval from this number of values."""
     return next(share for least, share in reversed(_SMALLEST_COVERAGE[kind]) if least <= count)
 
 

@@ -22,12 +22,12 @@ _DROP_VERBS = {"loss": "lost", "down": "was down for", "mtu": "is too small (MTU
 """Verbs of sentences about a link, by cause of the drop."""
 OBSTACLES = {
     "no-answer": "its handshake got no answer",
-    "refused": "the other host, or a middlebox on the way, refused it",
+    "refused": "the other host, or a middlebox between the hosts, refused it",
     "no-route": "its interface is down, or no route leads to the other host",
     "limit": "the number of paths or ports does not admit it",
     "stripped": "an option of Multipath TCP did not arrive, or the connection fell back to TCP",
 }
-"""Parts of sentences by the reason for which a wanted path never opened; "pending" is none."""
+"""Ends of sentences by the reason for which a wanted path never opened; "pending" has no sentence."""
 _END_PHRASES = {
     "timed-out": "timed out",
     "reset": "was reset",
@@ -41,7 +41,7 @@ _END_PHRASES = {
 def diagnose(document: Document) -> list[str]:
     """A sentence for each flow that never connected, delivered nothing or fell back to TCP, with the reason.
 
-    A flow without such a sentence has one for each subflow that never opened.
+    For other flows, a sentence for each subflow that never opened.
 
     Args:
         document: The result document of a run.

@@ -1,8 +1,8 @@
 """Errors that a user sees.
 
-`AnabranchError` is the base of all of them. `InputError` is a mistake in the input. It names the place, the error and
-the remedy; the command line prints it as one sentence and exits with status 2. `RunFailed` is a run that failed for
-another reason; the exit status is 1.
+`AnabranchError` is the base of all of them. `InputError` is a mistake in the input. It names the file and line, the
+error and the remedy; the command line prints it as one sentence and exits with status 2. `RunFailed` is a run that
+failed for another reason; the exit status is 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class InputError(AnabranchError, ValueError):
     """A mistake in the input: an argument, a scenario, a study or another file.
 
     Args:
-        message: The mistake and its remedy, without the place.
+        message: The mistake and its remedy, without file and line.
         file: Name of the file with the mistake; `None` if the mistake is not in a file.
         line: Line in that file, counted from 1; `None` if unknown.
 

@@ -361,7 +361,7 @@ def _checked(function: Callable[..., Any], *values: Any) -> float:
     """The value of a function.
 
     Raises:
-        NoValueError: If it has none.
+        NoValueError: If the function has no value.
 
     """
     try:

@@ -15,8 +15,8 @@ def read_text(path: Path) -> str:
     """The text of a regular file, without a byte order mark.
 
     Raises:
-        OSError: If it cannot be read, or is a FIFO, a device or a folder.
-        UnicodeDecodeError: If it is not text in UTF-8.
+        OSError: If the file cannot be read, or is a FIFO, a device or a folder.
+        UnicodeDecodeError: If the file is not text in UTF-8.
 
     """
     # Reading a folder fails with the system's own message.
@@ -58,7 +58,7 @@ def check_folder(path: Path) -> None:
     """Check, before the work for it, that the folder of an output exists.
 
     Raises:
-        InputError: If it does not.
+        InputError: If the folder does not exist.
 
     """
     if not path.parent.is_dir():

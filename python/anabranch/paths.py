@@ -28,7 +28,7 @@ _TRACE = re.compile(
 
 
 def check_inside(kind: str, name: str, file: str, line: int | None) -> None:
-    """Check that a file which another one names lies in or below the other's folder, also behind symbolic links.
+    """Check that a referenced file lies in or below the folder of the file that names it, with symbolic links resolved.
 
     Args:
         kind: The kind of the file, for the message, such as "trace".
@@ -37,7 +37,7 @@ def check_inside(kind: str, name: str, file: str, line: int | None) -> None:
         line: The line there.
 
     Raises:
-        InputError: If it lies elsewhere.
+        InputError: If the file lies elsewhere.
 
     """
     if not _is_inside(name, Path(file)):

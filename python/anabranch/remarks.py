@@ -20,7 +20,7 @@ _MIN_EXCESS_SHARE = 0.005
 def remarks(document: Document) -> list[str]:
     """Sentences about reinjections, goodput that includes earlier arrivals, and queues whose limit cuts RED off.
 
-    Those about such a goodput begin with the mark that it has in tables.
+    A sentence about such a goodput begins with the mark that the value has in tables.
     """
     early = (f"* {text}" for flow in document["flows"] for text in released(document, flow))
     return [*_reinjections(document), *early, *_cut_off(document)]
@@ -50,7 +50,7 @@ def _reinjections(document: Document) -> Iterator[str]:
 
 
 def released(document: Document, flow: FlowResult) -> list[str]:
-    """A sentence if the goodput of a flow includes data that arrived before measuring began; else nothing."""
+    """A sentence if the goodput of a flow includes data that arrived before measuring began; else an empty list."""
     early_bps = released_bps(flow)
     if not early_bps:
         return []

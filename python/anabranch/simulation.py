@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from anabranch._core.simulator import Capture
 
 Direction = Literal["both", "forward", "reverse"]
-"""Directions of a link: both, from its first node to its second, or the other way."""
+"""Directions of a link: both, from its first node to its second, or from its second to its first."""
 
 
 PathValues = tuple[int, float, int, int, int]
@@ -145,7 +145,7 @@ class Simulation:
     def order(self, link: str, changes: Mapping[str, Any], *, direction: Direction = "both") -> None:
         """Change a link at the present time. The change takes effect when the run goes on.
 
-        A further order for the same key at the same time replaces the first.
+        A further change of the same key at the same time replaces the first.
 
         Args:
             link: Name of the link.
@@ -153,7 +153,7 @@ class Simulation:
             direction: The directions that change.
 
         Raises:
-            InputError: If the order is not valid, or the run is over.
+            InputError: If the change is not valid, or the run is over.
 
         """
         try:
@@ -179,7 +179,7 @@ class Simulation:
         return Result(json.loads(self._run.result()), self._trace)
 
     def scenario(self) -> Scenario:
-        """The scenario with every default, the seed of the run, and all orders until now as events."""
+        """The scenario with every default, the seed of the run, and all changes until now as events."""
         return Scenario(self._run.scenario(), self._file)
 
     def __repr__(self) -> str:

@@ -10,7 +10,8 @@ module selects the interval:
   fewer than ten samples, it contains the centre too rarely. For a median of samples with ties, it does not
   exist. The centre then has its usual interval.
 
-An interval has the coverage that holds for each of four laws (`anabranch.coverage`), not the 95 % at which it aims.
+An interval has the coverage that holds for each of four distributions (`anabranch.coverage`), not the 95 % at which
+it aims.
 
 Equal samples have no interval, because they show no spread.
 """
@@ -59,8 +60,8 @@ class Estimate:
     interval: Interval
     """Method of the interval."""
     confidence: float
-    """Least probability, over the laws of `anabranch.coverage`, that such an interval contains the true centre; NaN
-    without an interval."""
+    """Smallest probability, over the distributions of `anabranch.coverage`, that such an interval contains the true
+    centre; NaN without an interval."""
     all_equal: bool
     """Whether there are two or more samples and all are equal: they show no spread, and there is no interval."""
 
@@ -103,7 +104,7 @@ def estimate(samples: Sequence[float], centre: Centre = "mean", interval: Interv
 
 
 MIN_BOOTSTRAP = 10
-"""Samples from which a bootstrap interval contains the mean of a normal law in 90 % of cases or more."""
+"""Samples from which a bootstrap interval contains the mean of a normal distribution in 90 % of cases or more."""
 
 
 def _has_bootstrap(values: Any, centre: Centre) -> bool:
@@ -129,8 +130,8 @@ class Bounds:
     low: float
     high: float
     coverage: float
-    """Least probability, over the laws of `anabranch.coverage`, that such an interval contains the quantity; NaN if
-    unknown."""
+    """Smallest probability, over the distributions of `anabranch.coverage`, that such an interval contains the
+    quantity; NaN if unknown."""
 
 
 _MEDIAN_ERROR_RATIO = math.sqrt(math.pi / 2.0)
@@ -175,8 +176,8 @@ def interval_of_difference(
 ) -> Bounds | None:
     """The interval of the difference of two centres, from the differences of pairs or by Welch's t.
 
-    Differences may follow any law, and one side may have all the spread. Therefore the coverage is that of a mean of as
-    many values as the smaller side has. `None` if the samples have no spread.
+    Differences may follow any distribution, and one side may have all the spread. Therefore the coverage is that of a
+    mean of as many values as the smaller side has. `None` if the samples have no spread.
 
     Args:
         first: Values of the one side.

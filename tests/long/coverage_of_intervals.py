@@ -1,4 +1,4 @@
-"""Prints the coverage of the intervals of `anabranch.stats` and `anabranch.spread` for four laws.
+"""Prints the coverage of the intervals of `anabranch.stats` and `anabranch.spread` for four distributions.
 
 `python tests/long/coverage_of_intervals.py DRAWS [COUNT…]` draws that many samples of each number of values, by default
 2, 3, 4, 5, 10, 20 and 30. The table `anabranch.coverage` has the smallest value of each row, rounded down.
@@ -26,7 +26,7 @@ DEVIATIONS = {"normal": 1.0, "log-normal": math.sqrt((math.e - 1.0) * math.e), "
 
 
 def coverage(kind: str, centre: str, law: str, count: int, draws: int) -> str:
-    """The share of intervals of one kind that contain the true value, and the coverage that they have, in per cent."""
+    """The share of intervals of one kind that contain the true value, and the coverage that they claim, in per cent."""
     draw, hits, told = random.Random(1), list[bool](), math.nan
     true = DEVIATIONS[law] if kind == "jackknife" else true_value(law, centre)
     for _ in range(draws):

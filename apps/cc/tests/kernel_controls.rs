@@ -157,7 +157,7 @@ fn lose_one(control: &str) -> String {
 }
 
 #[test]
-fn floor_of_a_load_limits_the_threshold() {
+fn floor_option_of_load_limits_the_threshold() {
     let Some(_alone) = exclusive() else { return };
     if Command::new("python3").arg("--version").output().is_err() {
         return skip("no python3 to open a socket in a network namespace");

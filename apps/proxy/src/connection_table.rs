@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// Prefix lengths of a site: /24 for IPv4, /48 for IPv6 (RFC 6177).
 const SITE_BITS: [u8; 2] = [24, 48];
 
-/// Stage of a client's connection, from which depends whether it may be evicted.
+/// Stage of a client's connection, which decides whether the connection may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     /// The request is incomplete.

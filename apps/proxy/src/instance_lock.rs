@@ -145,7 +145,7 @@ mod tests {
         DirBuilder::new().mode(0o755).create(&folder).expect("the folder is new");
         assert!(!is_locked(&folder));
         let first = InstanceLock::acquire_in(&folder, "router").expect("no instance runs");
-        let mode = |path: &Path| std::fs::metadata(path).expect("it exists").mode() & 0o777;
+        let mode = |path: &Path| std::fs::metadata(path).expect("the file exists").mode() & 0o777;
         assert_eq!((mode(&folder), mode(&first.path)), (0o700, 0o600));
         assert!(is_locked(&folder));
         let second = InstanceLock::acquire_in(&folder, "router").expect_err("an instance runs");

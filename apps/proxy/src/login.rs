@@ -212,7 +212,8 @@ mod tests {
             attempt("alice", "guess").await;
             attempt_from(2, "alice", "guess").await;
         }
-        // Others' failed logins do not lock alice out at an address from which she has logged in.
+        // Failed logins of other clients do not delay the user `alice` at an address from which she has
+        // logged in.
         assert_eq!(attempt("alice", "secret").await, LoginResult::Accepted);
         assert_eq!(attempt_from(2, "alice", "secret").await, LoginResult::TooManyFailures);
     }

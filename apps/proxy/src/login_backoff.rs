@@ -225,7 +225,10 @@ mod tests {
 
     /// Schedules an attempt with a late deadline, and returns its time.
     fn attempt_time_of(penalties: &mut Penalties, user: &[u8], address: IpAddr, now: Instant) -> Instant {
-        penalties.schedule_attempt(address, user, now, now + 2 * MAX_DELAY).expect("there is time").at
+        penalties
+            .schedule_attempt(address, user, now, now + 2 * MAX_DELAY)
+            .expect("the deadline is late enough")
+            .at
     }
 
     fn attempt_time(penalties: &mut Penalties, address: IpAddr, now: Instant) -> Instant {

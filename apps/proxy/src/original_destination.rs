@@ -95,10 +95,13 @@ mod tests {
             receive_original_destinations(&socket, at.is_ipv6()).expect("Linux has the option");
             let other = UdpSocket::bind(address).expect("loopback has a free port");
             other.send_to(b"datagram", at).expect("there is a route");
-            socket.peek(&mut [0]).expect("it arrives");
+            socket.peek(&mut [0]).expect("the datagram arrives");
             let mut buffer = [0; 16];
             let (len, source, destination) = receive(&socket, &mut buffer).expect("a datagram");
-            assert_eq!((&buffer[..len], source), (&b"datagram"[..], other.local_addr().expect("bound")));
+            assert_eq!(
+                (&buffer[..len], source),
+                (&b"datagram"[..], other.local_addr().expect("the socket is bound"))
+            );
             assert_eq!(destination, at);
             assert_eq!(receive(&socket, &mut buffer).expect_err("no datagram").kind(), ErrorKind::WouldBlock);
         }

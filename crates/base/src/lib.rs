@@ -4,8 +4,8 @@
 //! [`Duration`](time::Duration) first, which count integer nanoseconds; then [`Rng`](rng::Rng), a random stream,
 //! [`Rate`](units::Rate), and [`RateLimit`], a token bucket.
 //!
-//! Nothing here reads a clock or a global random source: a caller passes the time, and every random stream is forked
-//! from a seed and the name of its component.
+//! This crate reads neither a clock nor a global random source: a caller passes the time, and every random
+//! stream is forked from a seed and the name of its component.
 //!
 //! ```
 //! use anabranch_base::RateLimit;

@@ -219,7 +219,9 @@ impl Analysis {
         self.packets += 1;
         self.times = Some((from.min(at_ns), to.max(at_ns)));
         if packet.is_cut {
-            self.skip("packets with cut or malformed options or chunks (used without these)".to_owned());
+            self.skip(
+                "packets with cut or malformed options or chunks (their other contents are used)".to_owned(),
+            );
         }
     }
 

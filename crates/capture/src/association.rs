@@ -30,7 +30,7 @@ pub(crate) struct PathCounts {
     pub new: u64,
     pub retransmitted: u64,
     pub retransmitted_packets: u64,
-    /// The part of `retransmitted` that another path carried first.
+    /// Count of those `retransmitted` bytes that another path carried first.
     pub moved: u64,
     pub timeouts: u64,
     pub marked: u64,

@@ -229,8 +229,8 @@ fn subflow_direction(subflow: &Subflow, side: usize, clock: Clock) -> SubflowDir
     }
 }
 
-/// A direction that has only round-trip times and the place of the interface. `near` contains the smallest round-trip
-/// time between the interface and the sender, and all samples of it.
+/// A direction of which only the round-trip times and the position of the interface are known. `near`
+/// contains the smallest round-trip time between the interface and the sender, and all samples of it.
 fn round_trips(far: &RoundTrips, near: Option<(u64, &RoundTrips)>) -> SubflowDirection {
     let near_ns = near.map(|(near_ns, _)| near_ns);
     let share = near_ns.zip(far.min_ns()).map(|(near, far)| near as f64 / (near + far).max(1) as f64);

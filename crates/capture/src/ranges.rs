@@ -20,14 +20,14 @@ pub(crate) struct Seen {
     forgotten: u64,
 }
 
-/// The parts of a range by their state before the range was added.
+/// Result of adding a range: how many of its numbers were new, in gaps, or already in the set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Added {
-    /// Count of numbers beyond the highest one.
+    /// Count of numbers above the highest number of the set.
     pub new: u64,
     /// Count of numbers in gaps or below the first number.
     pub filled: u64,
-    /// The part of `filled` in gaps that are older than the given time.
+    /// Count of those `filled` numbers that were in gaps older than the given time.
     pub filled_late: u64,
     /// Count of numbers that were in the set before.
     pub repeated: u64,
@@ -93,7 +93,7 @@ impl Seen {
         added
     }
 
-    /// Ends the expectation of numbers below `to`.
+    /// Closes all gaps below `to`, because no more numbers are expected there.
     pub fn skip_to(&mut self, to: u64) {
         if to > self.end {
             self.forgotten += to - self.end;

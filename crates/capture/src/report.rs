@@ -227,8 +227,8 @@ pub struct SubflowDirection {
     pub rtt_max_s: Option<f64>,
     /// Number of round-trip samples.
     pub rtt_samples: u64,
-    /// The place of the interface: `sender`, `middle` or `receiver`; `None` if there is no round-trip sample to the
-    /// sender.
+    /// The position of the interface on the path: `sender`, `middle` or `receiver`; `None` if there is no
+    /// round-trip sample to the sender.
     pub position: Option<&'static str>,
     /// Time by cause from the first data to the last packet.
     pub waits: WaitsReport,

@@ -69,7 +69,7 @@ pub(crate) struct Sending {
     pub scale: Scale,
     pub mss: Option<u16>,
     pub has_sack: bool,
-    /// The data of the direction. Its list of pieces is used for plain TCP only.
+    /// The data of the direction. Its list of pieces for figures is used for plain TCP only.
     pub data: Data,
     /// Round-trip times from this interface to the receiver.
     pub far: RoundTrips,

@@ -91,7 +91,7 @@ impl Points {
         &self.list
     }
 
-    /// Number of pieces that one kept piece represents.
+    /// Number of added pieces that each kept piece represents.
     pub fn step(&self) -> u32 {
         1 << self.stride
     }

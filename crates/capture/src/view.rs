@@ -16,7 +16,7 @@ pub(crate) struct View {
     pub window: Option<u64>,
     /// Largest payload.
     pub longest: u32,
-    /// Number at whose acknowledgement the repair of losses ends.
+    /// Sequence number whose acknowledgement ends the repair of losses.
     pub recover: Option<u64>,
     start: u64,
     end: u64,

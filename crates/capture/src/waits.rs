@@ -27,7 +27,7 @@ pub(crate) struct Waits {
     pub sending_ns: u64,
     pub recovery_ns: u64,
     pub timeout_ns: u64,
-    /// Bytes in flight at present; `flight_ns` is the product of bytes and time, summed up.
+    /// Bytes in flight at present; `flight_ns` is the sum of bytes in flight times nanoseconds.
     flight: u64,
     flight_ns: u128,
 }

@@ -125,9 +125,9 @@ pub trait Endpoint: Send {
     /// The state and the counters at this moment.
     fn report(&self) -> Report;
 
-    /// Number of entries that a search from the start of each list of the receiver passes before it finds the place of a
-    /// packet that has arrived and has not been handled: entries of the lists of gaps, and of data that waits for its
-    /// reassembly. A driver that models the time of a processor calls it; nothing else has a cost for it.
+    /// Number of entries before the position of an arrived packet in the receiver's lists: the list of gaps,
+    /// and the list of data that waits for its reassembly. The packet has not been handled yet. Only a driver
+    /// that models the time of a processor calls this method.
     fn entries_before(&self, packet: &Packet) -> u64 {
         let _ = packet;
         0

@@ -4,9 +4,9 @@ use anabranch_base::time::{Duration, Time};
 
 /// A stopwatch for each path, of which at most one runs: that of the path that carries the first missing data.
 ///
-/// The stopwatch runs at the sender, from the acknowledgement that shows the gap to the one that shows its end. The
-/// delay from the receiver to the sender affects both in the same way, so the measured time equals the time at the
-/// receiver.
+/// The stopwatch runs at the sender, from the acknowledgement that shows the gap to the one that shows its
+/// end. The delay from the receiver to the sender is the same for both, so the measured time equals the time
+/// at the receiver.
 #[derive(Clone, Debug, Default)]
 pub struct GapClock {
     current: Option<Gap>,

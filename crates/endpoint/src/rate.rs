@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn segments_are_tracked_across_resegmentation() {
         let mut control = Listener::default();
-        let mut rate = PathRate::for_path(&control, PathId(1)).expect("it wants samples");
+        let mut rate = PathRate::for_path(&control, PathId(1)).expect("the control uses samples of the rate");
         for i in 0..4 {
             rate.sent(&mut control, at(i), bytes(1_000 * i..1_000 * (i + 1), 1_000 * (i + 1)));
         }
@@ -297,11 +297,11 @@ mod tests {
         assert_eq!((control.samples[0].newly_acked, control.samples[0].newly_lost), (1_000, 1_000));
         assert_eq!((control.lost[0].bytes, control.lost[0].tx_in_flight), (1_000, 2_000));
         rate.lost(&mut control, at(50), 1_000..2_000);
-        assert_eq!(control.lost.len(), 1, "it is lost once");
+        assert_eq!(control.lost.len(), 1, "the segment counts as lost once");
         rate.sent(&mut control, at(51), Transmission { again: true, ..bytes(1_000..1_600, 2_600) });
         rate.sent(&mut control, at(52), Transmission { again: true, ..bytes(1_600..2_000, 3_000) });
         assert_eq!(rate.flights.len(), 5);
-        rate.delivered(at(60), 0..1_300); // a part of a piece
+        rate.delivered(at(60), 0..1_300); // a part of a retransmitted segment
         rate.report(&mut control, at(60), (1_700, false));
         assert_eq!((control.samples[1].newly_acked, control.samples[1].rtt), (1_300, None));
         rate.delivered(at(110), 0..4_000);
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn transmission_number_names_one_packet() {
         let mut control = Listener::default();
-        let mut rate = PathRate::for_path(&control, PathId(0)).expect("it wants samples");
+        let mut rate = PathRate::for_path(&control, PathId(0)).expect("the control uses samples of the rate");
         for number in [5, 7, 8] {
             let sent = Transmission { range: number..number + 1, ..bytes(0..700, 700) };
             rate.sent(&mut control, at(number), sent);
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn pacer_wakes_only_for_waiting_data() {
         let mut control = Listener { rate: 8_000_000, ..Listener::default() };
-        let mut rate = PathRate::for_path(&control, PathId(0)).expect("it paces");
+        let mut rate = PathRate::for_path(&control, PathId(0)).expect("the control sets a pacing rate");
         let mut left = 0;
         while !rate.holds_back(at(10)) {
             rate.sent(&mut control, at(10), bytes(1_000 * left..1_000 * (left + 1), 1_000));
@@ -347,9 +347,9 @@ mod tests {
     }
 
     #[test]
-    fn sample_at_rest_makes_later_ones_app_limited() {
+    fn resting_control_marks_later_samples_app_limited() {
         let mut control = Listener { resting: true, ..Listener::default() };
-        let mut rate = PathRate::for_path(&control, PathId(0)).expect("it wants samples");
+        let mut rate = PathRate::for_path(&control, PathId(0)).expect("the control uses samples of the rate");
         rate.sent(&mut control, at(0), bytes(0..1_000, 1_000));
         rate.delivered(at(10), 0..1_000);
         rate.report(&mut control, at(10), (0, false));

@@ -34,7 +34,7 @@
 //!         }
 //!         host.handle_timeout(now);
 //!     }
-//!     let endpoint = hosts[0].endpoint_mut(client).expect("it was opened");
+//!     let endpoint = hosts[0].endpoint_mut(client).expect("the connection was opened");
 //!     written += endpoint.write(now, Write::bytes(100_000 - written));
 //!     server = server.or_else(|| hosts[1].accept(Transport::Tcp, 80));
 //!     if let Some(endpoint) = server.and_then(|id| hosts[1].endpoint_mut(id)) {

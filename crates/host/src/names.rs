@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(given.len(), 9, "all ports except that of the listener");
         assert!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(3)).is_some(), "to elsewhere they are free");
         assert!(names.ephemeral(Transport::Udp, &[LOCAL], remote(2)).is_some(), "UDP ports are separate");
-        let port = *given.first().expect("nine");
+        let port = *given.first().expect("nine ports were given");
         names.remove_tuple(Transport::Tcp, (SocketAddr::new(LOCAL, port), remote(2)), ID);
         assert_eq!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(2)), Some(port));
     }
@@ -246,7 +246,8 @@ mod tests {
         };
         assert!(first(2) != first(3) && first(3) != first(4));
         let mut names = Names::new(49_152..=65_535, 10, Secrets::new([1; 32]));
-        let [a, b] = [0; 2].map(|_| names.ephemeral(Transport::Tcp, &[LOCAL], remote(2)).expect("free"));
+        let [a, b] =
+            [0; 2].map(|_| names.ephemeral(Transport::Tcp, &[LOCAL], remote(2)).expect("a port is free"));
         assert!(b == a + 1 || (a, b) == (65_535, 49_152), "{a} {b}");
     }
 

@@ -68,7 +68,7 @@ mod tests {
     fn controls_are_verified_and_errors_explained() {
         if crate::machine::check().is_ok() {
             for control in crate::CONTROLS {
-                load(control, Settings::default()).expect("the verifier accepts it");
+                load(control, Settings::default()).expect("the verifier accepts the control");
             }
         }
         let Some(log) = changed(b"\0conn_list\0", b"\0conn_tree\0") else { return };

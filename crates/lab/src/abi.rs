@@ -154,7 +154,7 @@ pub extern "C" fn lab_network(handle: u32) -> i32 {
     answer(LAB.with_borrow_mut(|lab| lab.network(handle)))
 }
 
-/// The packets under way: [`Lab::packets`].
+/// The packets on all links: [`Lab::packets`].
 // SAFETY: the name is used once in the module.
 #[unsafe(no_mangle)]
 pub extern "C" fn lab_packets(handle: u32) -> i32 {
@@ -175,7 +175,7 @@ pub extern "C" fn lab_digest(handle: u32) -> i32 {
     answer(LAB.with_borrow_mut(|lab| lab.digest(handle)))
 }
 
-/// The scenario with its orders: [`Lab::scenario`].
+/// The scenario with the caller's changes as events: [`Lab::scenario`].
 // SAFETY: the name is used once in the module.
 #[unsafe(no_mangle)]
 pub extern "C" fn lab_scenario(handle: u32) -> i32 {
@@ -229,7 +229,7 @@ fn keep(text: String) -> i32 {
     i32::try_from(len).expect("a text has less than 2 GiB")
 }
 
-/// Makes the message of a panic the output: the module has no other one, and ends with a trap.
+/// Writes the message of a panic to the output buffer: the module has no other output, and ends with a trap.
 fn keep_panics() {
     static KEEP: Once = Once::new();
     KEEP.call_once(|| {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// An error of the caller: a sentence, and its place in the scenario if it has one.
+/// An error of the caller: a sentence, and the line and column of the scenario if they are known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LabError {
     /// The line of the scenario, counted from 1.
@@ -22,7 +22,7 @@ pub struct LabError {
 }
 
 impl LabError {
-    /// An error without a place.
+    /// An error without a line and column.
     pub(crate) const fn new(message: String) -> Self {
         Self { line: None, column: None, message }
     }
@@ -147,7 +147,7 @@ impl Lab {
     ///
     /// # Errors
     ///
-    /// If there is no such run, or the order is not valid.
+    /// If there is no such run, or the change is not valid.
     pub fn order(&mut self, run: u32, order: &str) -> Result<(), LabError> {
         Ok(self.run(run)?.order_json(order)?)
     }
@@ -161,7 +161,7 @@ impl Lab {
         Ok(json(&network::describe(self.run(run)?)))
     }
 
-    /// The packets under way ([`packets`](crate::packets)), as a JSON list of numbers.
+    /// The packets on all links ([`packets`](crate::packets)), as a JSON list of numbers.
     ///
     /// # Errors
     ///
@@ -194,7 +194,8 @@ impl Lab {
         Ok(format!("{:016x}", self.run(run)?.digest()))
     }
 
-    /// The scenario of a run as TOML, with every default, the seed of the run, and orders as events.
+    /// The scenario of a run as TOML, with every default, the seed of the run, and the caller's changes of
+    /// links as events.
     ///
     /// # Errors
     ///

@@ -1,7 +1,8 @@
-//! The packets under way, as a flat JSON list with six numbers for each: index of the link, direction (0 from the first
-//! node to the second, 1 the other way), index of the flow, side that sent it (0 the `from` host, 1 the `to` host, −1 a
-//! router), place, and length of the IP packet in bytes. A place from 0 to 1 is the share of the way; −1, −2, … are the
-//! first, second, … place in the queue.
+//! The packets on all links, as a flat JSON list with six numbers for each: index of the link, direction (0
+//! from the first node to the second, 1 the reverse), index of the flow, side that sent it (0 the `from`
+//! host, 1 the `to` host, −1 a router), position, and length of the IP packet in bytes. A position from 0 to
+//! 1 is the share of the link's length that the packet has travelled; −1, −2, … are the first, second, …
+//! position in the queue.
 
 use anabranch_netem::Interface;
 use anabranch_sim::Simulation;

@@ -1,5 +1,5 @@
-// Runs scenarios in the WebAssembly module and prints their digests.
-// Input: node digests.mjs MODULE < JSON list of {text, seed, orders: [[time_ns, order]], step_ns}. Output: a digest a line.
+// Runs scenarios in the WebAssembly module and prints their digests. Input: node digests.mjs MODULE < JSON list of
+// {text, seed, orders: [[time_ns, order]], step_ns}. Output: one digest per line.
 import { readFileSync } from "node:fs";
 
 const { instance } = await WebAssembly.instantiate(readFileSync(process.argv[2]), {});

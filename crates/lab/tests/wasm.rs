@@ -1,4 +1,4 @@
-//! The WebAssembly module gives the digests of the native library, with steps and orders.
+//! The WebAssembly module gives the digests of the native library, with steps and changes of links.
 //!
 //! The test needs node and the module. `cargo build --profile lab -p anabranch-lab --target wasm32-unknown-unknown` builds
 //! it; the test does not, because that takes minutes.
@@ -34,7 +34,8 @@ fn scenarios() -> Vec<String> {
     let mut texts = Vec::new();
     for file in files {
         let text = std::fs::read_to_string(file).expect("the file is text");
-        // A page reads no traces of rates, and events are later than the end of the shortened run.
+        // The module reads no files, so traces of rates are left out. So are events, which are later than the
+        // end of the shortened run.
         if !text.contains("trace = ") && !text.contains("[[event]]") {
             texts.push(text);
         }
@@ -42,7 +43,7 @@ fn scenarios() -> Vec<String> {
     texts
 }
 
-/// A case for both: scenario, seed, orders and the length of a step.
+/// A run for both: scenario, seed, changes of links and the length of a step.
 fn cases() -> Vec<Value> {
     let shorter = |text: &str| {
         let lines = text.lines().map(|line| match line.split_once(" = ") {

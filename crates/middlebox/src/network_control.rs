@@ -1,6 +1,6 @@
-//! Routers that answer network control chunks: a router chooses the outgoing link (the way) of each path, keeps that
-//! choice, and adds a record to the chunk. The idea is that of Becke2014 §8.1.2; the rules are our own, and
-//! experimental.
+//! Routers that answer network control chunks: a router chooses the route, that is, the outgoing link, of
+//! each path, keeps that choice, and adds a record to the chunk. The idea is that of Becke2014 §8.1.2; the
+//! rules are our own, and experimental.
 //!
 //! The carrier of packets (simulator or emulator) passes each packet that a router forwards to
 //! [`ControlRouter::forwarded`], and each valid request to [`ControlRouter::choose`] first.
@@ -12,16 +12,16 @@ use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::sctp::network_control::Record;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Time for which a path keeps its way after its last request.
+/// Time for which a path keeps its route after its last request.
 const CHOICE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Maximum number of associations of a router. A new association replaces the one whose path has the oldest request.
 const MAX_ASSOCIATIONS: usize = 4096;
 
-/// Time constant of the measured load of a way.
+/// Time constant of the measured load of a route.
 const LOAD_WINDOW_S: f64 = 1.0;
 
-/// A way of a router to a destination: the direction of a link.
+/// A route of a router to a destination: the direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Way {
     /// The interface by which packets leave.
@@ -54,7 +54,7 @@ impl Way {
         }
     }
 
-    /// True if the way meets the bounds of a request.
+    /// True if the route meets the bounds of a request.
     fn meets(&self, request: &NetworkControl) -> bool {
         let is_within = |value: u16, bound: u16| bound == 0 || value <= bound;
         self.rate_bps > 0.0
@@ -68,7 +68,7 @@ fn units(value: f64) -> u16 {
     value.round() as u16
 }
 
-/// The way that a router has chosen for a path.
+/// The route that a router has chosen for a path.
 #[derive(Clone, Copy, Debug)]
 struct Choice {
     flow: FlowKey,
@@ -77,12 +77,12 @@ struct Choice {
     requested: Time,
 }
 
-/// The load of a way.
+/// The load of a route.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
-    /// Sum of the rates that the paths of this way request.
+    /// Sum of the rates that the paths of this route request.
     wanted_kbit_per_s: u64,
-    /// Recent load at the time `at` of the way's last packet.
+    /// Recent load at the time `at` of the route's last packet.
     load_bps: f64,
     at: Time,
 }
@@ -99,7 +99,7 @@ pub struct ControlRouter {
     id: u32,
     /// The choices by association and path.
     associations: BTreeMap<u32, BTreeMap<u8, Choice>>,
-    /// Association and path of each flow with a way.
+    /// Association and path of each flow with a route.
     flows: BTreeMap<FlowKey, (u32, u8)>,
     /// All choices by the time of their last request.
     by_age: BTreeSet<(Time, u32, u8)>,
@@ -118,10 +118,11 @@ impl ControlRouter {
         }
     }
 
-    /// Chooses one of `ways` for the path of a request, and adds a record to the request. A path keeps its way while
-    /// that way is listed and up. Otherwise it gets the way with the largest free rate among those that meet the
-    /// request's bounds and carry none of the paths from which the request asks to be apart. If there is no such way,
-    /// the path gets the least loaded one. A request whose way does not meet these conditions is marked as shared.
+    /// Chooses one of `ways` for the path of a request, and adds a record to the request. A path keeps its
+    /// route while that route is listed and up. Otherwise it gets the route with the largest free rate among
+    /// those that meet the request's bounds and carry none of the paths with which the request asks to share
+    /// no route. If there is no such route, the path gets the least loaded one. A request whose route does
+    /// not meet these conditions is marked as shared.
     ///
     /// # Panics
     ///
@@ -163,7 +164,7 @@ impl ControlRouter {
         way.by
     }
 
-    /// The way of a flow, if the router has chosen one for a request of the flow.
+    /// The route of a flow, if the router has chosen one for a request of the flow.
     pub fn way_of(&mut self, now: Time, flow: &FlowKey) -> Option<Interface> {
         if self.flows.is_empty() {
             return None;
@@ -185,7 +186,7 @@ impl ControlRouter {
         self.associations.get(association)?.get(path)
     }
 
-    /// The rate of a way that is neither in use nor requested by other paths.
+    /// The rate of a route that is neither in use nor requested by other paths.
     fn free_bps(&self, now: Time, way: &Way, flow: &FlowKey) -> f64 {
         let usage = self.ways.get(&way.by).copied().unwrap_or_default();
         let own = self.choice(flow).filter(|choice| choice.by == way.by);
@@ -194,20 +195,20 @@ impl ControlRouter {
         (way.rate_bps - usage.load_bps(now).max(wanted_bps)).max(0.0)
     }
 
-    /// The ways of those paths from which the request asks to be apart.
+    /// The routes of those paths with which the request asks to share no route.
     fn ways_to_avoid(&self, request: &NetworkControl) -> Vec<Interface> {
         let Some(paths) = self.associations.get(&request.association) else { return Vec::new() };
         let is_other = |path: u8| path != request.path && request.apart_from & (1 << path) != 0;
         paths.iter().filter(|&(&path, _)| is_other(path)).map(|(_, choice)| choice.by).collect()
     }
 
-    /// The way of the request's path, if the router has chosen one for the same addresses and ports.
+    /// The route of the request's path, if the router has chosen one for the same addresses and ports.
     fn kept(&self, flow: &FlowKey, request: &NetworkControl) -> Option<Interface> {
         let is_same = self.flows.get(flow) == Some(&(request.association, request.path));
         self.choice(flow).filter(|_| is_same).map(|choice| choice.by)
     }
 
-    /// Stores the way that was chosen for a path.
+    /// Stores the route that was chosen for a path.
     fn keep(&mut self, now: Time, flow: FlowKey, request: &NetworkControl, by: Interface) {
         let (association, path) = (request.association, request.path);
         if let Some(&(association, path)) = self.flows.get(&flow) {
@@ -292,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_take_separate_ways() {
+    fn paths_take_separate_routes() {
         let mut router = ControlRouter::new(7);
         let ways = ways(&[1, 1, 1]);
         router.forwarded(NOW, Interface(0), 1_000_000);
@@ -310,14 +311,14 @@ mod tests {
             flags: 0,
         };
         assert_eq!(chunk.records, [record]);
-        // Every way carries a path from which path 3 asks to be apart: path 3 gets the least loaded way, and the
-        // router sets both flags.
+        // Every route carries a path with which path 3 asks to share no route: path 3 gets the least loaded
+        // route, and the router sets both flags.
         let (by, chunk) = choose(&mut router, NOW, 3, &ways);
         assert_eq!((by, chunk.is_shared, chunk.records[0].flags), (2, true, Record::SHARED));
     }
 
     #[test]
-    fn bounds_exclude_ways() {
+    fn bounds_of_a_request_exclude_routes() {
         let mut ways = ways(&[20, 5, 4]);
         ways[2].loss = 0.01;
         let choose = |max_delay_100us, max_loss_milli_percent| {
@@ -333,18 +334,18 @@ mod tests {
     }
 
     #[test]
-    fn way_is_kept_until_30_s_after_the_last_request() {
+    fn route_is_kept_until_30_s_after_last_request() {
         let mut router = ControlRouter::new(1);
         let mut ways = ways(&[1, 1]);
         let after = |s| NOW + Duration::from_secs(s);
         assert_eq!(choose(&mut router, NOW, 0, &ways).0, 0);
-        // Another way has a larger free rate now.
+        // Another route has a larger free rate now.
         ways[1].rate_bps = 20e6;
         assert_eq!(choose(&mut router, after(10), 0, &ways).0, 0);
         assert_eq!(router.way_of(after(40), &flow(0)), Some(Interface(0)));
         assert_eq!(router.way_of(after(41), &flow(0)), None);
         assert_eq!(choose(&mut router, after(41), 0, &ways).0, 2);
-        // The path leaves a way that is down.
+        // The path leaves a route that is down.
         ways[1].rate_bps = 0.0;
         assert_eq!(choose(&mut router, after(42), 0, &ways).0, 0);
         assert_eq!(router.way_of(after(42), &flow(1)), None);

@@ -14,7 +14,7 @@
 //! use anabranch_multipath::PathId;
 //! use anabranch_multipath::congestion::{Ack, Choice, Loss, LossKind, PathSetup, Rules};
 //!
-//! let mut control = Choice::find("lia").expect("it is in the table").build();
+//! let mut control = Choice::find("lia").expect("the name is in the table").build();
 //! let setup = PathSetup {
 //!     mss: 1000,
 //!     initial_window: 10_000,
@@ -44,7 +44,7 @@
 //! use anabranch_multipath::PathId;
 //! use anabranch_multipath::scheduler::{Decision, Offer, PathState, find};
 //!
-//! let mut scheduler = (find("lowest-rtt").expect("it is in the table").build)();
+//! let mut scheduler = (find("lowest-rtt").expect("the name is in the table").build)();
 //! let path = |id, rtt_ms, free| PathState {
 //!     id: PathId(id),
 //!     usable: true,

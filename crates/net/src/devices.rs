@@ -147,13 +147,13 @@ mod tests {
     #[test]
     fn refused_device_keeps_an_earlier_capture() {
         let file = std::env::temp_dir().join(format!("anabranch-devices-{}", std::process::id()));
-        std::fs::write(&file, "earlier").expect("the folder for temporary files takes one");
+        std::fs::write(&file, "earlier").expect("the folder for temporary files is writable");
         // RFC 5737: no machine has this address.
         let udp = vec![[192, 0, 2, 77].into()];
         let devices = Devices { udp, pcap: Some(file.clone()), ..Devices::default() };
         assert!(matches!(devices.open().map(|_| ()), Err(DevicesError::Refused(_))));
-        assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "earlier");
-        std::fs::remove_file(file).expect("ours");
+        assert_eq!(std::fs::read_to_string(&file).expect("the file exists"), "earlier");
+        std::fs::remove_file(file).expect("the file belongs to this test");
     }
 
     #[test]

@@ -276,7 +276,7 @@ impl Engine {
         }
     }
 
-    /// Accepts the connections for which there is room.
+    /// Accepts waiting connections while the acceptors of their ports have room.
     fn accept(&mut self, now: Time) {
         let mut accepted = Vec::new();
         for (&(transport, port), acceptor) in &mut self.listeners {
@@ -306,7 +306,8 @@ impl Engine {
         if connection.application.is_some() {
             self.let_act(now, id, &[event]);
         } else if is_last || connection.missed.len() < MAX_MISSED_EVENTS {
-            // A turn follows the acceptance, and reads and writes without these events.
+            // The application gets a turn after the acceptance and then reads and writes, so these events
+            // need no turn.
             connection.missed.extend((!matches!(event, Event::Readable | Event::Writable)).then_some(event));
         }
     }

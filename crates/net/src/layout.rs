@@ -39,7 +39,7 @@ pub struct Layout {
     pub changes: Vec<InterfaceChange>,
     /// Changes of flows' backups, in order of time.
     pub priorities: Vec<PriorityChange>,
-    /// True if a router chooses among several ways by the hash of a packet's flow.
+    /// True if a router chooses among several routes by the hash of a packet's flow.
     pub has_alternatives: bool,
     /// The scenario with every default.
     pub scenario: serde_json::Value,

@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn only_the_owner_can_read_a_recording() {
         let file = std::env::temp_dir().join(format!("anabranch-recording-{}", std::process::id()));
-        std::fs::write(&file, "earlier").expect("the folder for temporary files takes one");
+        std::fs::write(&file, "earlier").expect("the folder for temporary files is writable");
         create_recording(&file).expect("a file");
         let found = file.metadata().expect("it is there");
         assert_eq!((found.permissions().mode() & 0o777, found.len()), (0o600, 0));

@@ -10,7 +10,8 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 /// Longest IP packet, bytes.
 const MAX_PACKET_BYTES: usize = 65_535;
 
-/// A network interface whose packets this program sends and receives. It exists while the value does.
+/// A network interface whose packets this program sends and receives. Dropping this value removes the
+/// interface.
 ///
 /// The interface has no offloads: packets are in their wire form, with all checksums and no longer than the MTU.
 pub struct Tun {

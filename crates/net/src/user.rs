@@ -64,7 +64,7 @@ struct Shared {
 ///
 /// # Panics
 ///
-/// If the thread does: a bug in a protocol core.
+/// If the thread panics, because of a bug in a protocol core.
 pub fn run(
     scenario: &Scenario,
     options: &RunOptions,

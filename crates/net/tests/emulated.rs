@@ -317,7 +317,7 @@ between = ["S", "C"]
     }
 }
 
-/// A client with two ways to a server, each through a middlebox.
+/// A client with two routes to a server, each through a middlebox.
 const TWO_WAYS: &str = r#"
 title = "two ways"
 duration = "4 s"
@@ -357,7 +357,8 @@ fn emulated_middleboxes_equal_simulated_ones() {
         "kind = \"firewall\", answer = \"reset\", tcp_timeout = \"1 s\", limit = 2",
     ];
     let from = |sides: [&str; 2]| sides.map(|link| format!("from = [\"{link}\"]\n"));
-    // The insides of translators are the client's sides, unless a firewall protects the server's side of one way.
+    // The inner side of each translator is the client's, unless a firewall protects the server's side of one
+    // route.
     let (client, server) = (from(["wifi", "cell"]), from(["wifi", "south"]));
     for does in kinds {
         let has_inside = does.contains("nat") || does.contains("firewall");

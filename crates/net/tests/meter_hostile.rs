@@ -84,7 +84,7 @@ impl Client {
 }
 
 #[test]
-fn boot_is_sent_to_clients_that_know_it() {
+fn boot_id_is_sent_to_clients_with_the_same_id() {
     let server = server();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has one");
     for (shown, expected) in

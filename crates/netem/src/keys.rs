@@ -74,7 +74,7 @@ pub enum Takes {
     },
     /// The capacity of a queue: packets or bytes, at least one.
     Limit,
-    /// One of these words.
+    /// A word from this list.
     Word(&'static [Word]),
     /// Whole numbers from 1 on, in ascending order.
     Ascending,
@@ -83,7 +83,7 @@ pub enum Takes {
         /// Name of the second column.
         column: &'static str,
     },
-    /// One of several types, which differ in their notation.
+    /// A value of one of several types, which have different notations.
     Either(&'static [Takes]),
 }
 

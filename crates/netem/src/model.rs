@@ -160,12 +160,12 @@ pub enum Change {
     Rate(Rate),
     /// A new delay.
     Delay(Duration),
-    /// A new jitter. Packets under way keep their times of arrival, and their order.
+    /// A new jitter. Packets that are propagating keep their times of arrival, and their order.
     Jitter(Duration),
     /// A new loss model.
     Loss(loss::Settings),
     /// A new queue, which begins with the waiting packets in their order; those beyond its limit are dropped.
     Queue(queue::Settings),
-    /// Another reordering, or none. Packets under way keep their times of arrival.
+    /// Another reordering, or none. Packets that are propagating keep their times of arrival.
     Reorder(Option<Reorder>),
 }

@@ -32,7 +32,7 @@ impl MeterServer {
         Ok(Self { server })
     }
 
-    /// Its address and port.
+    /// Address and port of the server.
     fn address(&self) -> String {
         self.server.address().to_string()
     }

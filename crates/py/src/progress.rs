@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 ///
 /// # Errors
 ///
-/// The exception of a signal that has arrived, such as `KeyboardInterrupt`, that of `callback`, which gets the shares, or
-/// that of an algorithm in Python, which the work has called.
+/// The exception that ended the work: of a signal, such as `KeyboardInterrupt`, of `callback`, which gets the
+/// shares, or of an algorithm in Python.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     callback: Option<&Bound<'_, PyAny>>,

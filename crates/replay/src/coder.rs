@@ -11,7 +11,7 @@ const KEPT_BYTES: usize = 256;
 /// Least number of equal bytes that end a run of others; fewer cost more than they save.
 const MIN_EQUAL_BYTES: usize = 3;
 
-/// The last packets, for a writer or a reader: both keep the same ones.
+/// The last packets, against which the next one is encoded; writer and reader keep the same packets.
 #[derive(Clone, Debug)]
 pub struct Coder {
     slots: Vec<Vec<u8>>,

@@ -10,7 +10,7 @@ use core::fmt;
 pub struct Difference {
     /// The time in the recording.
     pub at: Time,
-    /// The place: a field of a packet, or the result of a call.
+    /// The object that differs: a field of a packet, or the result of a call.
     pub place: Place,
     /// The value in the recording.
     pub recorded: String,
@@ -18,12 +18,12 @@ pub struct Difference {
     pub replayed: String,
 }
 
-/// The place of a difference.
+/// The object that differs between a recording and its replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A packet was sent by one of both only.
     Packet {
-        /// Its number among the packets sent, from 1.
+        /// Number of the packet among all sent packets, from 1.
         number: u64,
     },
     /// A field of a packet.
@@ -136,7 +136,7 @@ fn packet_field(old: &Packet, new: &Packet) -> Option<(String, String, String)> 
             let name = |line: &str| line.trim().split_once(": ").map(|(name, _)| name.to_owned());
             let (was, is) = (was.unwrap_or_default(), is.unwrap_or_default());
             let last = name(was).or_else(|| name(is));
-            // Levels without a name are those of variants and tuples.
+            // Levels of variants and tuples have no name.
             let names = path.iter().copied().filter(|name| !name.is_empty()).chain(last.as_deref());
             return Some((names.collect::<Vec<_>>().join("."), value(was), value(is)));
         }

@@ -21,7 +21,7 @@ pub enum ReplayError {
         /// Number of sent packets before its end, all equal to those of the replay.
         packets: u64,
     },
-    /// A record does not have its form, or is impossible at its place.
+    /// A record does not have its form, or is impossible after the records before it.
     Damaged {
         /// Bytes of the file until the end of this record.
         position: u64,

@@ -184,7 +184,7 @@ mod tests {
         out.put_list(addresses.iter(), |&address, out| out.put_address(address));
         let mut fields = Fields(&out);
         assert_eq!(fields.list(Fields::address), Ok(addresses.to_vec()));
-        // More items than bytes need no memory.
+        // A count larger than the remaining bytes reserves no memory.
         assert_eq!(Fields(&[0xff, 0xff, 3, 4]).list(Fields::byte), Err(Malformed));
         assert_eq!(Fields(&[2]).flag(), Err(Malformed));
         assert_eq!(Fields(&[5, 0]).address(), Err(Malformed));

@@ -1,10 +1,11 @@
 //! Recordings of runs on real packets, and their replay into the sans-IO protocol cores.
 //!
-//! For authors of stacks that drive a [`Host`](anabranch_host::Host), and for developers who examine a run afterwards. A core does
-//! the same for the same calls at the same times, so a recording has these calls: arrivals, timers, and those of the
-//! applications; and the key of the host's secrets. [`RecordedHost`] is a host that writes one. [`RecordedClock`] records a
-//! scenario in real time, in which everything follows from the readings of its clock. [`replay`] repeats either kind and
-//! compares the packets.
+//! For authors of stacks that drive a [`Host`](anabranch_host::Host), and for developers who examine a run
+//! afterwards. A core gives the same output for the same calls at the same times, so a recording contains
+//! these calls: arrivals, timers, and those of the applications; and the key of the host's secrets.
+//! [`RecordedHost`] is a host that writes one. [`RecordedClock`] records a scenario in real time, in which
+//! everything follows from the readings of its clock. [`replay`] repeats either kind and compares the
+//! packets.
 //!
 //! A host answers a packet to a closed port by a reset; the replay sends the same reset:
 //!
@@ -81,11 +82,12 @@ use std::io::Read;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use stream::Reader;
 
-/// Repeats a recording and compares the packets, until its end or the first difference. The memory is that of the recorded
-/// host or scenario; the recording itself is read piece by piece. A panic of a protocol core is a difference.
+/// Repeats a recording and compares the packets, until its end or the first difference. The memory is that of
+/// the recorded host or scenario; the recording itself is read record by record. A panic of a protocol core
+/// is a difference.
 ///
 /// # Errors
-/// If it is no recording, is damaged, or ends too early.
+/// If the input is no recording, is damaged, or ends too early.
 pub fn replay(input: impl Read) -> Result<Outcome, ReplayError> {
     let (mut reader, head) = Reader::new(input)?;
     let version = head.version;

@@ -34,9 +34,9 @@ pub enum Subject {
         has_data: bool,
         /// The key of its secrets.
         key: [u8; 32],
-        /// Its addresses at the start.
+        /// The host's addresses at the start.
         addresses: Vec<Address>,
-        /// Its bounds.
+        /// The host's limits.
         limits: Limits,
     },
     /// A scenario in real time.

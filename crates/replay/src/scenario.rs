@@ -157,7 +157,7 @@ struct ReplayedClock<'a, R> {
 }
 
 impl<R: Read> RealClock for ReplayedClock<'_, R> {
-    /// After the last reading it is so late that the run ends.
+    /// After the last recorded reading, the clock shows a time after the end, so that the run ends.
     fn now(&self) -> Time {
         let next = self.replayed.borrow_mut().next_time();
         self.is_over.set(next.is_none());

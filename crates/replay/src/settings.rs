@@ -75,7 +75,8 @@ mod tests {
 
     fn again(protocol: &Protocol) -> Option<Settings> {
         let mut out = Vec::new();
-        put(protocol, &mut out).then(|| settings_of(&read(&mut Fields(&out)).expect("just written")))
+        put(protocol, &mut out)
+            .then(|| settings_of(&read(&mut Fields(&out)).expect("the settings have just been written")))
     }
 
     #[test]
@@ -84,7 +85,7 @@ mod tests {
             let plain = Settings::new(kind);
             assert_eq!(again(&plain.clone().into()), Some(plain.clone()), "{}", plain.name());
             for (key, value) in plain.entries() {
-                // Another value of each key, where one of these fits it.
+                // Another value for each key; keys to which none of these values fits are left out.
                 let texts = ["true", "false", "7", "0.25", "70 ms", "70 kB", "1,2"];
                 for text in texts {
                     let mut other = plain.clone();

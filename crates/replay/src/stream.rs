@@ -144,7 +144,7 @@ impl<R: Read> Reader<R> {
     /// Reads the start of a recording.
     ///
     /// # Errors
-    /// If it is no recording of this format.
+    /// If the input is no recording of this format.
     pub fn new(input: R) -> Result<(Self, Head), ReplayError> {
         let (context, counts) = (Context::new(), Counts::default());
         let mut reader = Self { input, context, counts, frame: Vec::new(), position: 0 };

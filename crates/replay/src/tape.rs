@@ -31,9 +31,9 @@ pub struct Tape {
 
 /// Settings of a recording.
 pub struct Recording {
-    /// Its destination.
+    /// Destination of the recording.
     pub out: Box<dyn Write + Send>,
-    /// It contains the bytes of payloads, not only their lengths.
+    /// True if the recording contains the bytes of payloads, not only their lengths.
     pub has_data: bool,
 }
 

@@ -503,7 +503,7 @@ fn any_of(shapes: &[Shape]) -> String {
     shapes.iter().map(super::describe::shape).collect::<Vec<_>>().join(", or ")
 }
 
-/// The word or the quantity that a key accepts; `None` where the shapes lack one of the two, or the value has another type.
+/// The word or the time in a text; `None` if the key has only one of these forms, or the value is not a text.
 fn word_or_quantity(
     node: &Node,
     shapes: &'static [Shape],
@@ -552,7 +552,7 @@ fn tagged(node: &Node, kinds: &'static Kinds, place: &Place<'_>) -> Result<Value
             let others: Vec<_> = others.collect();
             // If the kind is inherited, the keys of any kind are allowed.
             if open && let Some(other) = others.first() {
-                let key = other.section.key(&entry.key, None).expect("just found");
+                let key = other.section.key(&entry.key, None).expect("the search has found this key");
                 value(&entry.node, &key.shape, &place.below(key.name))?;
                 continue;
             }

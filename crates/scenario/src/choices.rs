@@ -61,7 +61,7 @@ pub(super) static FLOW_DIRECTIONS: &[Named<Directions>] = &[
         "from the `to` host, which accepts the connection, to the `from` host",
         Directions::Reverse,
     ),
-    named("both", "both ways at once, with the same workload at both hosts", Directions::Both),
+    named("both", "in both directions at once, with the same workload at both hosts", Directions::Both),
 ];
 
 pub(super) static STACKS: &[Named<Stack>] = &[

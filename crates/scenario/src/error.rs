@@ -1,9 +1,9 @@
-//! Errors in the input, with place and remedy.
+//! Errors in the input, with file, line and remedy.
 
 pub(super) use anabranch_settings::text::{is_hidden, one_line, quoted, shortened};
 use core::fmt;
 
-/// An error in a scenario (or in an override of one of its keys): one sentence with place and remedy.
+/// An error in a scenario (or in an override of one of its keys): one sentence with file, line and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputError {
     /// The name of the file, as given by the caller; empty if the error is in no file.
@@ -12,7 +12,7 @@ pub struct InputError {
     pub line: Option<usize>,
     /// The column, in characters counted from 1, if the line is known.
     pub column: Option<usize>,
-    /// The error and the remedy, without the place.
+    /// The error and the remedy, without file and line.
     pub message: String,
 }
 
@@ -37,7 +37,7 @@ impl InputError {
     }
 }
 
-/// The place of a value.
+/// The position of a value: a line of the file, an override, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// Line of the file, counted from 1, and number of bytes before the error in the line.

@@ -97,7 +97,7 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// The first error found, in one sentence with place and remedy.
+/// The first error found, in one sentence with file, line and remedy.
 pub fn parse(text: &str, file: &str, overrides: &[(String, String)]) -> Result<Scenario, InputError> {
     parse_with(text, file, overrides, &trace::from_disk)
 }

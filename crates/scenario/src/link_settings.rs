@@ -85,8 +85,8 @@ pub fn present_links(scenario: &Scenario, at: Time) -> Vec<Link> {
     scenario.links_after(scenario.events.partition_point(|event| event.at <= at))
 }
 
-/// Gives the links of a scenario their values at a time, and removes the events up to then: later settings and values are
-/// the same, and the events of a long-lived testbed do not accumulate.
+/// Replaces the events up to a time by their effects on the links. Later settings and values stay the same,
+/// and the events of a long-lived testbed do not accumulate.
 pub fn settle(scenario: &mut Scenario, at: Time) {
     let passed = scenario.events.partition_point(|event| event.at <= at);
     scenario.links = scenario.links_after(passed);
@@ -332,6 +332,8 @@ mod tests {
             assert!(parts.iter().all(|part| error.contains(part)), "{setting}: {error}");
         }
         let twice = ["link.wlan.rate=5 Mbit/s", "link.wlan.rate=6 Mbit/s"];
-        assert!(set(0, &twice, Directions::Both).expect_err("twice").contains("is set twice"));
+        assert!(
+            set(0, &twice, Directions::Both).expect_err("the rate is set twice").contains("is set twice")
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Address reconfiguration (RFC 5061), one request at a time. Requests and responses are accepted only with
 //! authentication ([`auth`](super::auth)).
 //!
-//! An endpoint never deletes its last address. If both endpoints change addresses at the same time, there may be no
-//! route between the remaining ones. RFC 5061 does not solve this case, and the association times out.
+//! An endpoint never deletes its last address. If both endpoints change addresses at the same time, there may
+//! be no route between the remaining addresses. RFC 5061 does not solve this case, and the association times
+//! out.
 
 use super::address_changes::AddressChange;
 use super::common::{Core, violation};

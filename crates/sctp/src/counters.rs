@@ -18,8 +18,8 @@
 //! - *advertised-window-induced*: the same, but most of the window is taken by data in flight: the receiver
 //!   has room, and the sender must assume the worst.
 //!
-//! The association is blocked while all considered paths are. Its cause is that of the first of them whose congestion
-//! window has room, because this path could send if the buffers were larger.
+//! The association is blocked while all considered paths are blocked. Its cause is the cause of the first
+//! path whose congestion window has room, because this path could send if the buffers were larger.
 //!
 //! The state is determined whenever nothing more can be sent, and it holds until the next time.
 

@@ -14,8 +14,8 @@
 //! use anabranch_sctp::{Association, Config};
 //! use anabranch_wire::Pattern;
 //!
-//! let congestion = congestion::Choice::find("reno").expect("it is in the table");
-//! let config = Config::new(congestion, scheduler::find("round-robin").expect("it is in the table"));
+//! let congestion = congestion::Choice::find("reno").expect("the name is in the table");
+//! let config = Config::new(congestion, scheduler::find("round-robin").expect("the name is in the table"));
 //! let client = Ends::connecting(([10, 0, 0, 1], 40_000).into(), 1500, ([10, 0, 0, 2], 9899).into());
 //! let server = Ends::listening(vec![Address::new([10, 0, 0, 2].into(), 1500)], 9899);
 //! let mut ends = [

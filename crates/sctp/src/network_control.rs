@@ -1,9 +1,10 @@
-//! Network control: each path sends requests to the routers on its way, and gets back their records (Becke2014
+//! Network control: each path sends requests to the routers on its path, and gets back their records (Becke2014
 //! §8.1.2). The format is our own, and experimental.
 //!
-//! The first packet with new data of a path carries a request, and later one packet per interval. The receiver
-//! returns the records of a request at once, with a SACK on the path that carried the request. If a report and a
-//! request are due, the report is sent first, because a packet has room for one chunk at the place that routers read.
+//! The first packet with new data of a path carries a request, and later one packet per interval. The
+//! receiver returns the records of a request at once, with a SACK on the path that carried the request. If a
+//! report and a request are due, the report is sent first, because a packet has room for one chunk at the
+//! position that routers read.
 
 use super::common::Core;
 use super::path::Reachability;

@@ -63,8 +63,8 @@ pub(super) struct Outbound {
     /// True if all written data is acknowledged and [`settle`](Self::settle) found nothing to send. Then there is
     /// nothing to send until the next write.
     resting: bool,
-    /// Time, and length of the next fragment, since which no path had room for it. Set while the only later events
-    /// are writes of the application, which cannot change that.
+    /// The time since which no path has had room for the next fragment, and the length of the fragment. Set
+    /// while the only later events are writes of the application, which cannot make room.
     waits: Option<(Time, u32)>,
     pub probe: Probe,
     /// Number of responses to losses (recovery phases and timeouts).

@@ -12,9 +12,9 @@ const MAX_PROBES: u32 = 3;
 const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// Time after which larger packets are probed again (`PMTU_RAISE_TIMER`, §5.1.1).
 const PMTU_RAISE_TIMER: Duration = Duration::from_secs(600);
-/// Time for which a confirmed length is not probed again after a loss. Without it, every loss for another reason (a
-/// full queue, an intermittent path) would trigger a probe. It is at least the time allowed for the answer to a probe
-/// (`PROBE_TIMER`, §5.1.1).
+/// Minimum time between a loss and a new probe of a confirmed length. Without it, every loss for another
+/// reason (a full queue, an intermittent path) would trigger a probe. It is at least the time allowed for the
+/// answer to a probe (`PROBE_TIMER`, §5.1.1).
 const CONFIRMATION_LIFETIME: Duration = Duration::from_secs(15);
 /// The search ends when the largest confirmed length and the smallest failed length differ by at most this, bytes.
 const SEARCH_RESOLUTION: u32 = 8;

@@ -239,8 +239,9 @@ impl Outbound {
 }
 
 impl Core {
-    /// Determines the transmission that an acknowledgement answers, and returns the chunk as if that were its only
-    /// one. If it is a copy, the transmission on the scoreboard becomes a copy.
+    /// Determines which transmission of a chunk an acknowledgement answers, and returns the chunk with this
+    /// transmission as its only one. If that is a copy, the transmission on the scoreboard becomes a copy
+    /// instead.
     pub fn attribute(&mut self, tsn: u64, chunk: &Chunk, now: Time) -> Chunk {
         let owner = usize::from(chunk.path);
         let Some((at, sent_at)) = self.answered_copy(tsn, now) else { return *chunk };
@@ -262,8 +263,8 @@ impl Core {
         copies.min_by_key(|&(at, sent_at)| self.rank(at, sent_at, now))
     }
 
-    /// Order of the transmissions that a SACK may answer: first those whose age is near the round-trip time of their
-    /// path, then that on the path of the SACK, then the oldest.
+    /// Order of the transmissions that a SACK may answer: first transmissions whose age is near the
+    /// round-trip time of their path, then the transmission on the path of the SACK, then the oldest one.
     fn rank(&self, at: usize, sent_at: Time, now: Time) -> (bool, bool, Time) {
         let path = &self.paths[at];
         let (age, latest) = (now.since(sent_at), path.latest_rtt);

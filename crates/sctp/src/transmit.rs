@@ -69,9 +69,9 @@ impl Open {
         self.data_packet(core, (at, now), true)
     }
 
-    /// Sends lost chunks before the packets that the timers have queued, which are those from `before` on. Otherwise
-    /// a queue with room for one packet would drop every retransmission after a heartbeat: the answer to the
-    /// heartbeat keeps the path in use, and no data ever arrives.
+    /// Sends lost chunks before the packets that the timers have queued, which start at index `before`.
+    /// Otherwise a queue with room for one packet would drop every retransmission after a heartbeat: the
+    /// answer to the heartbeat keeps the path in use, and no data ever arrives.
     fn repair_first(&mut self, core: &mut Core, now: Time, before: usize) {
         if core.out.len() == before || !self.phase.sends_data() {
             return;

@@ -25,12 +25,12 @@ pub struct Key {
     pub on: Option<fn() -> Value>,
     /// The meaning of a missing value, if the default is no value.
     pub absent: Option<&'static str>,
-    /// The place of the key in the canonical form of a scenario.
+    /// The position of the key in the canonical form of a scenario.
     pub place: Place,
 }
 
-/// The place of a key in the canonical form of a scenario. Keys with the same place keep the order in which
-/// they are declared.
+/// The position of a key in the canonical form of a scenario. Keys with the same position keep the order in
+/// which they are declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The part of the flow to which the key belongs.

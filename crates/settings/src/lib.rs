@@ -13,7 +13,7 @@
 //! config.set("abc_limit", "2")?;
 //! config.set("delayed_ack", "10 ms")?;
 //! assert_eq!(config.abc_limit, Some(2));
-//! let problem = config.set("abc_limt", "2").expect_err("misspelt");
+//! let problem = config.set("abc_limt", "2").expect_err("the key is misspelt");
 //! assert_eq!(problem, "there is no setting \"abc_limt\"; did you mean \"abc_limit\"?");
 //! # Ok::<(), String>(())
 //! ```

@@ -22,12 +22,12 @@ settings! {
     /// against blocked buffers.
     pub struct Config for MPTCP with the keys of tcp {
         /// Scheduler: selects the subflow for the next data.
-        scheduler: &'static scheduler::Entry = scheduler::find("lowest-rtt").expect("it is in the table")
+        scheduler: &'static scheduler::Entry = scheduler::find("lowest-rtt").expect("the name is in the table")
             => Key::new("scheduler", Takes::OneOf(schedulers), "Selects the subflow of the next packet.")
                 .part(Part::Multipath);
         /// Settings of each subflow. Buffers and congestion control are those of the whole connection.
         tcp: tcp::Config = tcp::Config {
-            congestion: congestion::Choice::find("lia").expect("it is in the table"),
+            congestion: congestion::Choice::find("lia").expect("the name is in the table"),
             ..tcp::Config::default()
         }
             => SLOW_START, at congestion.options.slow_start
@@ -41,7 +41,7 @@ settings! {
             .part(Part::Connection)
             .unless_default(), at congestion.options.couple;
         /// Path manager: selects the subflows; the connecting end opens them.
-        path_manager: path_manager::Choice = path_manager::parse("fullmesh").expect("it is in the table")
+        path_manager: path_manager::Choice = path_manager::parse("fullmesh").expect("the name is in the table")
             => Key::new(
                 "paths",
                 Takes::PathManager,

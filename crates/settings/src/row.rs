@@ -24,7 +24,7 @@ impl<C: Table> Row<C> {
         Self { key, get: Box::new(get), put: Box::new(put) }
     }
 
-    /// The rows of a part of the settings.
+    /// The rows of a nested struct of settings; `part` and `part_mut` return that struct.
     pub(crate) fn of_part<P: Table>(
         part: fn(&C) -> &P,
         part_mut: fn(&mut C) -> &mut P,
@@ -99,8 +99,8 @@ fn row<C: Table>(name: &str) -> Result<&'static Row<C>, String> {
 }
 
 /// Declares settings once: the fields of a `Config` with their types and defaults, and the rows of those that
-/// scenarios set. A row is the key of a field, of a part of it (`at`), or of several fields (`by` a getter and
-/// a setter).
+/// scenarios set. A row has the key of a field, of a field within it (`at`), or of several fields (`by` a
+/// getter and a setter).
 macro_rules! settings {
     (
         $(#[$meta:meta])*

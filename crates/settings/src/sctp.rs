@@ -31,7 +31,7 @@ settings! {
     /// default is SCTP as RFC 9260 recommends it.
     pub struct Config for ANY_SCTP {
         /// Congestion control of all paths together.
-        congestion: Choice = Choice::find("reno").expect("it is in the table")
+        congestion: Choice = Choice::find("reno").expect("the name is in the table")
             => CONGESTION, at entry
             => SLOW_START, at options.slow_start;
         /// Send buffer: maximum number of bytes of user data that are written and not yet freed.
@@ -60,7 +60,7 @@ settings! {
         mechanisms_in_start_up: bool = true
             => MECHANISMS_IN_START_UP;
         /// Scheduler: selects the path of new data of an association with concurrent multipath transfer.
-        scheduler: &'static scheduler::Entry = scheduler::find("round-robin").expect("it is in the table")
+        scheduler: &'static scheduler::Entry = scheduler::find("round-robin").expect("the name is in the table")
             => Key::new(
                 "scheduler",
                 Takes::OneOf(ordering_schedulers),
@@ -303,7 +303,7 @@ settings! {
         /// acknowledges.
         abc_limit: Option<u32> = Some(1)
             => ABC_LIMIT;
-        /// Interval at which each path sends network control chunks to the routers on its way (Becke2014 §8.1.2). If
+        /// Interval at which each path sends network control chunks to its routers (Becke2014 §8.1.2). If
         /// this is `None`, this end sends none and answers none of the peer's.
         network_control: Option<Duration> = None
             => NETWORK_CONTROL;
@@ -337,8 +337,8 @@ settings! {
             => Key::new(
                 "information",
                 Takes::OneOf(words::<Information>),
-                "Experimental: for the scheduler `nca`, the source of the paths' rates, delays and losses; that of mptcp \
-                 is the scenario. `\"chunk\"` needs `network_control`.",
+                "Experimental: for the scheduler `nca`, the source of the paths' rates, delays and losses; mptcp always \
+                 takes them from the scenario. `\"chunk\"` needs `network_control`.",
             )
             .only(Protocols::CMT_SCTP)
             .part(Part::Multipath)
@@ -363,7 +363,7 @@ impl Config {
 
     /// The default of CMT-SCTP, with LIA.
     pub fn cmt() -> Self {
-        let congestion = Choice::find("lia").expect("it is in the table");
+        let congestion = Choice::find("lia").expect("the name is in the table");
         Self { congestion, ..Self::default().with_cmt() }
     }
 

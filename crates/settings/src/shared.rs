@@ -10,8 +10,8 @@ use anabranch_multipath::congestion::SlowStart;
 pub(crate) const CONGESTION: Key = Key::new(
     "congestion",
     Takes::OneOf(congestion),
-    "Congestion control. The default is that of the protocol's specification. cmt-sctp has none and uses that of \
-     mptcp: after a loss on one of two equal paths, `cmt-rpv2`, which was designed for it, leaves one packet, and \
+    "Congestion control. The default is that of the protocol's specification. No specification defines one for \
+     cmt-sctp, which uses that of mptcp: after a loss on one of two equal paths, `cmt-rpv2`, which was designed for it, leaves one packet, and \
      does not fill separate paths.",
 )
 .part(Part::Connection);

@@ -20,7 +20,7 @@ settings! {
     /// Settings of one TCP connection or MPTCP subflow.
     pub struct Config for ANY_TCP {
         /// Congestion control.
-        congestion: congestion::Choice = congestion::Choice::find("reno").expect("it is in the table")
+        congestion: congestion::Choice = congestion::Choice::find("reno").expect("the name is in the table")
             => CONGESTION, at entry;
         /// Send buffer, bytes.
         send_buffer: u64 = 4_000_000

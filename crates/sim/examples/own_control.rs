@@ -38,7 +38,8 @@ static GENTLE: Entry = Entry {
 fn main() -> Result<(), anabranch_sim::RunError> {
     for entry in [presets::congestion("reno").entry, &GENTLE] {
         let mut scenario = presets::disjoint(20, 2, presets::mptcp(), "reno");
-        let congestion = scenario.flows[0].protocol.congestion_mut().expect("Multipath TCP has one");
+        let congestion =
+            scenario.flows[0].protocol.congestion_mut().expect("Multipath TCP has a congestion control");
         *congestion = Choice { entry, options: Options::default() };
         let result = run(&scenario, &RunOptions::default())?;
         let goodput_mbit = result.flows[0].goodput_bps / 1e6;

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 #[derive(Clone, Debug)]
 pub struct Wire {
     pub delay: Duration,
-    /// Time for which a packet occupies the wire.
+    /// Serialisation time of a packet.
     pub serialisation: Duration,
     /// Capacity of the queue in packets.
     pub queue: u64,
@@ -222,7 +222,7 @@ impl<E: Endpoint + core::fmt::Debug> Pair<E> {
                 break;
             }
             self.heap.pop();
-            let (to, packet) = self.flights.remove(&id).expect("each flight lands once");
+            let (to, packet) = self.flights.remove(&id).expect("each packet arrives once");
             self.ends[to].handle_packet(self.now, packet, &anabranch_wire::Pattern);
             self.drain(to);
         }

@@ -30,9 +30,9 @@ pub enum CheckError {
         /// The packet that parsing returned.
         parsed: Box<Packet>,
     },
-    /// The payload differs from the pattern of its place in the stream.
+    /// The payload differs from the pattern of its position in the stream.
     Payload {
-        /// The payload: 0, or with SCTP its place among the packet's payloads.
+        /// The payload: 0, or with SCTP its index among the packet's payloads.
         payload: usize,
         /// The first byte of the payload that differs.
         at: usize,
@@ -91,8 +91,9 @@ pub fn encode(packet: &Packet, bytes: &mut Vec<u8>) -> Result<(), CheckError> {
     }
 }
 
-/// The packet that a receiver gets from these bytes, including their checksums. No header contains the places of the
-/// payloads in the sender's stream: they are those of the `sent` packet, if the bytes are the pattern there.
+/// The packet that a receiver gets from these bytes, including their checksums. No header contains the
+/// positions of the payloads in the sender's stream: the function takes them from the `sent` packet, if the
+/// bytes are the pattern of these positions.
 ///
 /// # Errors
 /// The bytes do not parse, or a payload has other bytes.
@@ -114,7 +115,8 @@ fn parse(packet: &Packet, bytes: &[u8]) -> Result<Packet, CheckError> {
 }
 
 /// Sets the stream offsets of the parsed payloads, which no header contains, and compares their bytes with
-/// the pattern there. Returns the first payload that differs or was not sent, and the place of the difference. The comparison of the values detects all other differences.
+/// the pattern there. Returns the first payload that differs or was not sent, and the index of the differing
+/// byte. The comparison of the values detects all other differences.
 fn compare_payloads(packet: &mut Packet, parsed: &mut Packet, bytes: &[u8]) -> Option<(usize, usize)> {
     let mut sent = Vec::new();
     packet.for_each_payload(|payload| sent.push(*payload));

@@ -114,7 +114,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Panics
     ///
-    /// Like [`Packet::emit`], and if the interface belongs to another writer.
+    /// For the reasons of [`Packet::emit`], or if the interface belongs to another writer.
     pub fn packet(&mut self, stamp: Stamp<'_>, packet: &Packet) -> io::Result<()> {
         let mut bytes = core::mem::take(&mut self.packet);
         bytes.clear();

@@ -1,5 +1,5 @@
-//! Serial numbers of 32 bits. They wrap, so that "less than" is not transitive over a whole circle and the type has
-//! no `Ord`. The comparison methods hold for numbers less than 2³¹ apart (RFC 9293 §3.4, RFC 1982).
+//! Serial numbers of 32 bits. They wrap, so "less than" is not transitive over the whole range, and the type
+//! has no `Ord`. The comparison methods hold for numbers less than 2³¹ apart (RFC 9293 §3.4, RFC 1982).
 
 use core::fmt;
 

@@ -18,7 +18,7 @@ fn encode(packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-/// Checks that the encoding is parsed as the same packet, with every payload byte in its place, and is
+/// Checks that the encoding is parsed as the same packet, with every payload byte at its offset, and is
 /// encoded to the same bytes again.
 fn round_trips(packet: &Packet) -> Result<(), TestCaseError> {
     let bytes = encode(packet);

@@ -8,7 +8,7 @@ import { Chart, type View } from "./chart";
 import { Kept } from "./kept";
 import { KINDS } from "./kinds";
 
-/** The right edge of a whole run moves in steps of this factor, so that axes rest most of the time. */
+/** Factor by which the right edge grows while a whole run is shown, so that the axes seldom change. */
 const GROWTH = 1.25;
 const MIN_VIEW_S = 0.5;
 

@@ -41,7 +41,7 @@ function perPath(store: Store, values: (path: PathColumns) => Values, factor: nu
   }));
 }
 
-/** Thresholds that no loss has set yet are as large as can be; they would only widen the axis. */
+/** A slow-start threshold is the largest number until a loss sets it. Such a value would only widen the axis. */
 function thresholds(store: Store): Line[] {
   return perPath(store, (path) => path.ssthresh_bytes, KB, 1).map((line) => ({
     ...line,

@@ -27,7 +27,7 @@ const ALIGN_BITS = 4;
 const STATES = 12;
 const FIRST_STATE_AFTER_MATCH = 7;
 
-/** Places of the probabilities: of bits by state, of distances, of the lengths of matches and repetitions, of literals. */
+/** Indexes at which groups of probabilities begin: bits by state, distances, lengths, literals. */
 const IS_MATCH = 0;
 const IS_REPETITION = IS_MATCH + STATES;
 const IS_OLDER = IS_REPETITION + STATES;
@@ -57,7 +57,7 @@ class BitReader {
     for (let byte = 0; byte < CODE_BYTES; byte++) this.code = ((this.code << 8) | this.input[this.at++]!) >>> 0;
   }
 
-  /** The next bit, with the probability at a place. */
+  /** The next bit, decoded with the probability at an index. */
   bit(place: number): number {
     const probability = this.probabilities[place]!;
     const bound = (this.range >>> PROBABILITY_BITS) * probability;

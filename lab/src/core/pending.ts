@@ -1,4 +1,4 @@
-/** Orders of the present time: they take effect when the run goes on, but a visitor should see them at once. */
+/** Changes of links at the present time: they take effect when the run goes on, but the page shows them at once. */
 
 import type { Direction, Network, Order } from "./types";
 
@@ -12,7 +12,7 @@ function quantity(text: unknown, units: Record<string, number>): number | null {
   return parts === null || factor === undefined ? null : Number(parts[1]) * factor;
 }
 
-/** Writes the values of orders into a network. */
+/** Writes the new values of links into a network. */
 export function withOrders(network: Network, orders: Order[]): Network {
   for (const order of orders) {
     const link = network.links.find(({ name }) => name === order.link);

@@ -1,11 +1,11 @@
-/** A run in the worker: steps, samples at a fixed interval of simulated time, and orders at their times. */
+/** A run in the worker: steps, samples at a fixed interval of simulated time, and changes of links at their times. */
 
 import { Core } from "./abi";
 import { withOrders } from "./pending";
 import { pushRow } from "./row";
 import type { Advanced, Network, Opened, Order, Ordered, Sample } from "./types";
 
-/** Samples of a whole run, about; the interval is rounded to 1, 2 or 5 times a power of ten. */
+/** Approximate number of samples of a whole run; the interval is rounded to 1, 2 or 5 times a power of ten. */
 const SAMPLES_PER_RUN = 4000;
 const MIN_INTERVAL_NS = 1e6;
 
@@ -23,7 +23,7 @@ export class Session {
   private pending: Order[] = [];
   private end_ns = 0;
   private paths = 0;
-  /** Orders at the present time, which take effect when the run goes on. */
+  /** Changes of links at the present time, which take effect when the run goes on. */
   private fresh: Order[] = [];
   private eventTimes: number[] = [];
 
@@ -56,7 +56,7 @@ export class Session {
     return { order, network: withOrders(network, this.fresh) };
   }
 
-  /** Steps until a time or until the budget of real time is used up, and returns the samples on the way. */
+  /** Steps until a time or until the budget of real time is used up, and returns the samples taken meanwhile. */
   advance(until_ns: number, budget_ms: number, picture: boolean): Advanced {
     const begin = performance.now();
     const before = this.core.now();

@@ -1,6 +1,6 @@
 /** Values that cross the border of the simulator's core: the JSON of `crates/lab`, and the messages of its worker. */
 
-/** A mistake in a scenario, an order or a call, as the command line prints it. Line and column count from 1. */
+/** A mistake in a scenario, a change or a call, as the command line prints it. Line and column count from 1. */
 export interface Problem {
   line: number | null;
   column: number | null;
@@ -159,7 +159,7 @@ export interface Opened {
 }
 
 export interface Ordered {
-  /** The order with the time at which the core took it. */
+  /** The change of a link, with the time at which the core accepted it. */
   order: Order;
   network: Network;
 }
@@ -168,13 +168,13 @@ export interface Advanced {
   now_ns: number;
   events: number;
   over: boolean;
-  /** The samples on the way, as rows. */
+  /** The samples taken meanwhile, as rows. */
   rows: Float64Array;
   /** The last one. */
   sample: Sample;
-  /** The network, if an event or order has changed it or a flow has a new path. */
+  /** The network, if an event or a visitor has changed it or a flow has a new path. */
   network: Network | null;
-  /** Six numbers for each packet under way: link, direction, flow, side, place, bytes. */
+  /** Six numbers for each packet on a link: link, direction, flow, side, position, bytes. */
   packets: number[];
 }
 

@@ -4,7 +4,7 @@ import type { Completion, CompletionContext, CompletionResult } from "@codemirro
 import type { Key, Keys } from "../core/types";
 import { contextAt, type Context } from "./toml";
 
-/** The keys that a place may have. */
+/** The keys that are valid at a position of the text. */
 export function keysAt(keys: Keys, context: Context): Key[] {
   const section = keys.sections.find((candidate) => candidate.header === context.header);
   let level = section?.keys ?? [];

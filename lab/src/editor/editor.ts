@@ -1,4 +1,4 @@
-/** The editor of the scenario: colours, completion, and mistakes in place with the sentences of the command line. */
+/** The editor of the scenario: colours, completion, and mistakes marked with the sentences of the command line. */
 
 import { autocompletion, closeBrackets, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
@@ -104,7 +104,7 @@ export class Editor {
     this.view.dispatch({ effects: this.completion.reconfigure(autocompletion({ override: [source] })) });
   }
 
-  /** Shows mistakes in place. */
+  /** Marks mistakes in the text. */
   show(problems: Problem[]): void {
     const { doc } = this.view.state;
     const found = problems.map((problem): Diagnostic => {

@@ -1,13 +1,13 @@
-/** Where a place of a TOML text is: under which header, and within which inline tables. */
+/** Finds the header and the inline tables that contain a position of a TOML text. */
 
 export interface Context {
   /** Header of the table, such as `[[link]]`; empty at the top. */
   header: string;
-  /** Keys of the inline tables around the place, outermost first. */
+  /** Keys of the inline tables around the position, outermost first. */
   within: string[];
-  /** Keys before "=" on the same level, if the place is a value. */
+  /** Keys before "=" on the same level, if the position is in a value. */
   key: string | null;
-  /** Text of the innermost table until the place, and of the whole entry of the header. */
+  /** Text of the innermost table up to the position, and of the whole entry of the header. */
   before: string;
   entry: string;
 }
@@ -34,7 +34,7 @@ export function contextAt(text: string, offset: number): Context {
   return { header, entry, ...inlineContext(text.slice(lineStart, offset)) };
 }
 
-/** The inline tables and the key of the last place of a line. */
+/** The inline tables and the key at the end of a line. */
 function inlineContext(line: string): Pick<Context, "within" | "key" | "before"> {
   const within: string[] = [];
   let key: string | null = null;

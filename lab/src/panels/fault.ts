@@ -1,4 +1,4 @@
-/** The place for a sentence about bad input or a missing feature. */
+/** The element that shows a sentence about bad input or a missing feature. */
 
 import { byId, setText } from "../dom";
 

@@ -1,4 +1,4 @@
-/** The list of orders, each of which can be taken back. */
+/** The list of the visitor's changes of links, each of which can be taken back. */
 
 import type { Order } from "../core/types";
 import { h } from "../dom";

@@ -1,4 +1,4 @@
-/** Places of nodes: senders at the left, receivers at the right, the rest by their distances to both. */
+/** Positions of nodes: senders at the left, receivers at the right, the rest by their distances to both. */
 
 import type { Network } from "../core/types";
 
@@ -119,7 +119,7 @@ function parallelRows(network: Network): number {
   return Math.max(1, ...[...linksByPair(network).values()].map((links) => links.length + (links.length > 1 ? 0.4 : 0)));
 }
 
-/** Orders the nodes of each column by the mean place of their neighbours, so that few links cross. */
+/** Sorts the nodes of each column by the mean position of their neighbours, so that few links cross. */
 function order(columns: string[][], network: Network): void {
   const place = new Map<string, number>();
   const settle = (names: string[]) =>
@@ -173,7 +173,7 @@ function controlPoint(from: Place, to: Place, bend: number): Place {
   return { x: (from.x + to.x) / 2 - dy * shift, y: (from.y + to.y) / 2 + dx * shift };
 }
 
-/** The point of a route at a share of its way, with the direction of travel. */
+/** The point at a share of a route's length, and the direction of the route there. */
 export function pointAt(route: Route, share: number): Place & { dx: number; dy: number } {
   const { from, control, to } = route;
   const rest = 1 - share;

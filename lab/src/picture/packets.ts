@@ -1,4 +1,4 @@
-/** Packets under way, drawn over the picture of the network. */
+/** Packets on the links, drawn over the picture of the network. */
 
 import type { Network, Sample } from "../core/types";
 import { isDark, look, tone } from "../palette";
@@ -14,7 +14,7 @@ const LANE_GAP = 4.5;
 const PACKET_LENGTH = 9;
 /** On narrower pictures packets are shorter. */
 const NARROW_WIDTH = 560;
-/** Packets nearer than this to the ends of a link lie under its nodes. */
+/** Packets nearer than this to the ends of a link are hidden by its nodes. */
 const NODE_RADIUS = 15;
 const DROP_FALL_MS = 700;
 /** Marks of one link end follow each other at least at this distance. */

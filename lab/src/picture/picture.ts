@@ -14,7 +14,7 @@ const LABEL_ABOVE = -25;
 const LABEL_BELOW = 22;
 const QUEUE_WIDTH = 9;
 const QUEUE_HEIGHT = 34;
-/** Place of a queue on its link: near the sending end. */
+/** Position of a queue on its link: near the sending end. */
 const QUEUE_PLACE = 0.17;
 
 interface Gauge {

@@ -42,7 +42,7 @@ class Program:
         """The program.
 
         Raises:
-            InputError: If it is not installed, with the command to install it, or the file is not executable.
+            InputError: If the program is not installed, with the command to install it, or its file is not executable.
 
         """
         if platform.system() != "Linux":

@@ -95,7 +95,7 @@ def check_not_recorded(request: Request) -> None:
     """Check that a request of another world than user has no recording.
 
     Raises:
-        InputError: If it has one.
+        InputError: If the request has a recording.
 
     """
     if request.record is not None:
@@ -262,7 +262,7 @@ def check_storable(request: Request) -> None:
     """Check that a scenario names no class of Python, since a store cannot see whether the class has changed.
 
     Raises:
-        InputError: If it does.
+        InputError: If the scenario names a class of Python.
 
     """
     registered = set(_native.registered())

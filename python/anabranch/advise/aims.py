@@ -49,7 +49,7 @@ class Aim:
             raise InputError(f'the aim "{text}" names no link of this host ({nearest(link, list(links))})')
         others = tuple(path for other, path in links.items() if other != link)
         if not others:
-            raise InputError(f'the aim "{text}" leaves no link; give a second one')
+            raise InputError(f'the aim "{text}" uses link "{link}" only as a backup and needs a second link; add it')
         return cls(text, allowed={"backup": ((link,),), "initial_path": others})
 
     def allows(self, choice: Choice, base: Mapping[str, Any]) -> bool:

@@ -30,7 +30,7 @@ class Dimension:
     values: tuple[Any, ...]
 
     def limited_to(self, allowed: tuple[Any, ...]) -> Dimension:
-        """The same key with those of its values that are allowed."""
+        """The same key with only the allowed ones of its values."""
         return Dimension(self.key, tuple(value for value in self.values if value in allowed))
 
 

@@ -40,7 +40,7 @@ class Link:
     rtt_s: float
     """Round-trip time without queues, seconds."""
     queue: tuple[int, str] | None
-    """Capacity of the queue in each direction; that of 100 ms if `None`."""
+    """Capacity of the queue in each direction; if `None`, the data of 100 ms at the link's rate."""
     loss: float
     """Share of packets that each direction loses at random."""
 

@@ -50,7 +50,7 @@ class Options:
     jobs: int = 1
     time_limit_s: float = TIME_LIMIT_S
     only: tuple[Dimension, ...] = ()
-    """Settings to search instead of those of `may`."""
+    """Settings to search; if empty, those that `may` permits."""
 
 
 @dataclass(frozen=True)

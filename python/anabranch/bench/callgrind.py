@@ -24,8 +24,8 @@ class Profile:
     events: tuple[str, ...] = ()
     """Names of the counted events, for example `Ir` for instructions."""
     functions: dict[str, list[int]] = field(default_factory=dict)
-    """Costs by function, in the order of `events`: its own ones; for a function of another library, those of the calls
-    from this library with all that they call."""
+    """Costs by function, in the order of `events`. A function of another library has the costs of its calls from this
+    library, callees included."""
     allocations: int = 0
     """Number of calls that allocate memory or change its size."""
 

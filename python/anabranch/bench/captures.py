@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from anabranch.bench.explain import Case
 
 PLACES: dict[str, tuple[str, ...]] = {"sender": ("S",), "middle": ("Ma", "Mb"), "receiver": ("D",)}
-"""Nodes with the interfaces, by the place of the capture."""
+"""Nodes whose interfaces are captured, by the position of the capture on the path."""
 _SNAPLEN = 96
 _SIMILAR_KINDS: dict[str, tuple[str, ...]] = {
     "random-loss": ("random-loss", "control", "queue-too-short"),
     "receive-buffer": ("receive-buffer", "buffers"),
     "send-buffer": ("send-buffer", "buffers"),
 }
-"""Kinds of remedies for a kind of finding, where packets do not show the difference."""
+"""Kinds of remedies that count as right for a kind of finding, because packets do not distinguish these causes."""
 _WITHOUT_REMEDY = ("capacity", "unknown")
 
 
@@ -84,7 +84,7 @@ class CaptureScore:
 
 
 def score(case: Case, place: str, jobs: int = 1) -> CaptureScore:
-    """Capture a case at a place, name causes and label them."""
+    """Capture a case at one of `PLACES`, name causes and judge them."""
     with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
         file = str(Path(folder) / "case.pcapng")
         run(case.scenario, pcap=Capture(file, _SNAPLEN, PLACES[place], ()))

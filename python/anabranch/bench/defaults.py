@@ -107,7 +107,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to run a pair."""
+    """A protocol with its settings, and the links of a pair that it uses."""
 
     name: str
     flow: Mapping[str, str]

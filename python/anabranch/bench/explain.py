@@ -43,7 +43,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "short queue": ("link.b.queue.limit=4 packets",),
     "long queue": ("link.b.queue.limit=3 MB",),
     "long queue, small buffer": ("link.b.queue.limit=3 MB", "flow.F.receive_buffer=200 kB"),
-    "slow way back": ("link.a.reverse.rate=30 kbit/s", "link.b.reverse.rate=30 kbit/s"),
+    "slow return path": ("link.a.reverse.rate=30 kbit/s", "link.b.reverse.rate=30 kbit/s"),
     "redundant scheduler": ("flow.F.scheduler=redundant",),
     "strict scheduler": ("flow.F.scheduler=strict-round-robin",),
     "short transfer": ('flow.F.workload={kind="file",size="100 kB"}', "link.a.delay=80 ms", "link.b.delay=80 ms"),

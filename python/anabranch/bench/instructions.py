@@ -1,7 +1,7 @@
 """Counts instructions and allocations of the simulator under valgrind, and compares them with stored counts.
 
 Counts hardly depend on the machine's load: a growth of 2 % shows in a run of a few seconds. They depend on the
-compiler, its settings and the processor, so stored counts name them.
+compiler, its settings and the processor, so stored counts contain all three.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, LARGEST_SEED), default=1, show_default=True, help="Seed of the cases.")
 @click.option(
     "--captures", "place", type=click.Choice(["sender", "middle", "receiver"]),
-    help="Name causes from a capture at this place instead of runs.",
+    help="Name causes from a capture at this position instead of runs.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print all cases as JSON instead of a table.")
 def bench_explain(count: int, seed: int, place: str | None, as_json: bool) -> None:

@@ -313,7 +313,7 @@ def _check_amounts(length: float | None, window: float | None) -> None:
     """Check the sizes of messages and of socket buffers.
 
     Raises:
-        InputError: If one is too large, with the option and its maximum.
+        InputError: If a size is too large, with the option and its maximum.
 
     """
     if length is not None and length > _MAX_MESSAGE_BYTES:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 _LONG_RUN_S = 30.0
-"""Duration from which a run is announced."""
+"""Estimated duration from which a message announces a long run."""
 
 
 @click.command(

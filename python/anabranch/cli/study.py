@@ -228,7 +228,7 @@ def _page(page: str | None, plan: Plan) -> Path | None:
 
 
 def _place(place: str, world: World) -> str:
-    """The place of the workers; refuses another machine for runs in real time, which measure this one."""
+    """The value of --on; refuses other machines for runs in real time, which measure this machine."""
     if place and world != "sim":
         raise InputError(f"runs in the world {world} are those of this machine; omit --on")
     if place:

@@ -150,7 +150,7 @@ def up(
 def list_() -> None:
     """List the testbeds that are up, including those of runs: name, process, scenario and machine.
 
-    Below each that "set" can change: the present values of its links, and the packets of tunnels to another machine.
+    Below each testbed that `testbed set` can change are the present values of its links and its tunnels' packet counts.
     """
     from anabranch.testbed.bed import kept, present, tunnels
 
@@ -275,7 +275,7 @@ def shell(scenario: str, command: tuple[str, ...], host: str | None, machine: st
 def down(scenario: str | None, machine: str | None) -> None:
     """Take SCENARIO's testbed down, and remove the remains of testbeds whose process has ended.
 
-    If it is a part of a testbed on two machines, that on the other machine ends, too.
+    If this is one part of a testbed on two machines, the part on the other machine ends, too.
     """
     _need_root("down")
     from anabranch.testbed import reasons
@@ -333,7 +333,7 @@ def _request(scenario: str, settings: tuple[str, ...], allow_paths: bool) -> Req
 
 
 def _name(scenario: str, machine: str | None) -> str:
-    """Name of the testbed that `testbed up` makes for a file, or for the part of a machine."""
+    """Name of the testbed that `testbed up` makes for a file, or of one machine's part of it."""
     whole = str(Path(scenario).resolve())
     return "t" + hashlib.sha256((f"{whole}\0{machine}" if machine else whole).encode()).hexdigest()[:6]
 

@@ -247,7 +247,7 @@ def _names(sources: Sequence[Source]) -> list[str]:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Names with a number where one occurs twice."""
+    """The names; a name that occurs again gets a number."""
     found: list[str] = []
     for name in names:
         number, distinct = 1, name

@@ -32,7 +32,7 @@ class Condition:
     subject: str | None
     """The only subject to check; all subjects if `None`."""
     is_upper: bool
-    """Whether differences above the bound meet the condition; otherwise those below."""
+    """Whether differences above the bound meet the condition; if false, differences below it do."""
     bound: float
     """Bound in the metric's unit, or as a ratio."""
     is_relative: bool

@@ -27,9 +27,9 @@ _MIN_FLAT_RATIO = 0.9
 """Ratio of the mean to the largest number of bytes in flight from which on a limit keeps the number constant."""
 _MAX_UNUSED_SHARE = 0.02
 _MIN_PACKETS_PER_ACK = 5.0
-"""Data packets per acknowledgement from which on acknowledgements are lost or queue on the way back."""
+"""Data packets per acknowledgement from which on acknowledgements are lost or wait in a queue of the return path."""
 _MIN_LATE_ACK_RTT_RATIO = 3.0
-"""Ratio of the mean to the smallest round-trip time from which on acknowledgements queue on the way back."""
+"""Ratio of the mean to the smallest round-trip time from which on acknowledgements wait on the return path."""
 _MIN_REPEATED_SHARE = 0.01
 """Share of the data that arrives a second time from which on acknowledgements are late or lost."""
 _MIN_DUPLICATED_SHARE = 0.97
@@ -317,8 +317,8 @@ def _reverse_path(connection: Observed) -> Iterator[Finding]:
     if not cause:
         return
     trips = ", ".join(f"{_ms(part.mean_rtt_s)} instead of {_ms(part.rtt_s)}" for part in connection.used)
-    text = f"{cause}, and round trips take {trips}: acknowledgements wait on the way back, or are lost there."
-    remedy = "Give acknowledgements priority on the way back, or raise its rate."
+    text = f"{cause}, and round trips take {trips}: acknowledgements wait on the return path, or are lost there."
+    remedy = "Give acknowledgements priority on the return path, or raise its rate."
     yield Finding("reverse-path", "", text, remedy, False, 0.6)
 
 

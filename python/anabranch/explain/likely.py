@@ -58,7 +58,7 @@ def first_finding(document: Document) -> Likely | None:
 
 
 def _without_remedy(facts: Facts) -> tuple[str, str] | None:
-    """The kind of a flow that no remedy in the network makes faster."""
+    """Kind and cause of a finding if no remedy makes the flow faster; `None` if one might."""
     if facts.settings["workload"]["kind"] in PACED:
         return "application", ""
     if facts.gap < _MIN_GAP:

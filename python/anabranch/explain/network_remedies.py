@@ -72,7 +72,7 @@ def bufferbloat(facts: Facts) -> Iterator[Proposal]:
 
 
 def reverse_path(facts: Facts) -> Iterator[Proposal]:
-    """A faster or emptier way back for acknowledgements."""
+    """A faster or emptier return path for acknowledgements."""
     yield from _of_several(list(_reverse_path(facts)))
 
 
@@ -86,8 +86,8 @@ def _reverse_path(facts: Facts) -> Iterator[Proposal]:
         if used < _MIN_BUSY_SHARE and not side.has_loss:
             continue
         cause = (
-            f'Acknowledgements wait on link "{side.link}", whose way back was busy for {100 * used:.0f} % of the time '
-            f"and delayed packets by {ms(side.queue_s)} on average"
+            f'Acknowledgements wait on link "{side.link}", whose reverse direction was busy for {100 * used:.0f} % of '
+            f"the time and delayed packets by {ms(side.queue_s)} on average"
         )
         evidence = facts.gap * used
         if side.rate_bps and there and there > side.rate_bps:

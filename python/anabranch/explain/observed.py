@@ -144,7 +144,7 @@ class Observed:
         return sum(part.repeated for part in self.parts) / sent if sent else 0.0
 
     def share(self, time_s: float | None) -> float:
-        """A time as a share of that from the first to the last data.
+        """A time as a share of the time from the first to the last data.
 
         Args:
             time_s: The time in seconds; `None` counts as 0.

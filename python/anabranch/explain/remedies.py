@@ -45,7 +45,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("coupling", "coupling gives capacity away", ends.coupling),
     Kind("queue-too-short", "queue shorter than a round trip", net.queue_too_short),
     Kind("bufferbloat", "queue of several round trips", net.bufferbloat),
-    Kind("reverse-path", "slow or full way back", net.reverse_path),
+    Kind("reverse-path", "slow or full return path", net.reverse_path),
     Kind("reinjection", "data sent twice, windows halved", ends.reinjection),
     Kind("scheduler", "scheduler leaves a path idle", ends.scheduler),
     Kind("single-path", "one path alone is faster", ends.single_path),

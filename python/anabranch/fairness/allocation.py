@@ -166,7 +166,7 @@ def link_by_flow(network: Network) -> dict[str, float]:
 def network_wide(network: Network) -> dict[str, float]:
     """Divide the largest total rate of competing flows equally among them (Becke 2014, 6.3 and 6.20).
 
-    The others divide the rest of a share that a flow cannot use.
+    If a flow cannot use its whole share, the other flows divide the unused part.
 
     Args:
         network: Paths of the flows and rates of the links.

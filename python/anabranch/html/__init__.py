@@ -55,8 +55,8 @@ def _cell(tag: str, text: str, is_number: bool) -> str:
     return f"<{tag}{kind}>{html.escape(text)}</{tag}>"
 
 
-def saved(name: str, text: str) -> str:
-    """A file to read and to save, folded away; its anchor is "file-" and its name."""
+def downloadable(name: str, text: str) -> str:
+    """A folded block with a file's text and a link that saves the file; the anchor is "file-" with the name."""
     data = base64.b64encode(text.encode()).decode()
     shown = html.escape(name)
     return (

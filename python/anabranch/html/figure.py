@@ -93,7 +93,7 @@ def _spot(figure: Figure, axes: Axes, spot: Spot, describe: Describe) -> str:
 
 
 def _place(figure: Figure, x: float, y: float) -> tuple[float, float]:
-    """Place of a pixel of the figure in the SVG, whose vertical axis points downwards."""
+    """Coordinates in the SVG of a pixel of the figure; the vertical axis of an SVG points downwards."""
     scale = _POINTS_PER_INCH / figure.dpi
     return x * scale, figure.get_figheight() * _POINTS_PER_INCH - y * scale
 

@@ -132,7 +132,7 @@ def _check_delivery(protocol: str, given: dict[str, Any]) -> None:
     """Check the fractions of ordered and of reliable messages.
 
     Raises:
-        ValueError: If they contradict each other, or differ from the protocol's.
+        ValueError: If the fractions contradict each other, or the protocol does not support them.
 
     """
     always = 0.0 if protocol == "udp" else 1.0

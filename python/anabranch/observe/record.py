@@ -121,7 +121,7 @@ def read(file: str) -> list[Observation]:
     """Read the observations of a file.
 
     Raises:
-        InputError: If it cannot be read or has another format.
+        InputError: If the file cannot be read or has another format.
 
     """
     found, torn = _parse(file, _text(file))

@@ -40,8 +40,9 @@ def routers(observations: Sequence[Observation]) -> int:
 def shares(observations: Sequence[Observation]) -> tuple[RouteShare, ...]:
     """The complete routes of a pair, the most used one first.
 
-    An observation stands for the time until the next one of the pair; the last one for the median of these times. Those
-    without a complete route, or during which it changed, count for no route. A hop without an answer matches any.
+    An observation stands for the time until the next one of the pair; the last one for the median of these times.
+    Observations without a complete route, or during which the route changed, count for no route. A hop without an
+    answer matches any.
     """
     found: list[tuple[Route, list[float]]] = []
     for seen, time_s in zip(observations, _times_s(observations), strict=True):
@@ -67,7 +68,7 @@ def _known(observations: Sequence[Observation]) -> list[Route]:
 
 
 def _times_s(observations: Sequence[Observation]) -> list[float]:
-    """The time for which each observation stands; 1 s for a single one."""
+    """The duration that each observation represents; 1 s for a single one."""
     moments = [datetime.fromisoformat(seen.at).timestamp() for seen in observations]
     gaps = [max(0.0, after - before) for before, after in pairwise(moments)]
     last = median(gaps) if gaps else 1.0

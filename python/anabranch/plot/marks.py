@@ -174,7 +174,7 @@ def all_samples(view: View, points: Sequence[Point], name: Series, shift: float 
 
 
 def _together(view: View, points: Sequence[Point], shift: float) -> list[Sample]:
-    """One marker for all points and subjects at a position; each repetition gives one combined value."""
+    """One marker for all points and subjects at a position; the values of each repetition are combined."""
     figure, analysis = view.figure, view.analysis
     places: dict[float, list[Point]] = {}
     for point in points:

@@ -80,7 +80,7 @@ def finished(figure: Figure, canvas: Canvas) -> Canvas:
 
 
 def title(figure: Figure, analysis: Analysis, point: Point) -> str:
-    """Title of the column of a point: the value of the figure's parameter, or of those that differ.
+    """Title of the column of a point: the value of the figure's parameter, or of all that differ between points.
 
     A single column without such a parameter has the values of all.
     """

@@ -270,7 +270,7 @@ def _fits(point: Point, parameter: str, value: Value) -> bool:
 
 
 def _places(figure: Figure, values: Sequence[Value]) -> marks.Places:
-    """Positions on the horizontal axis, the same in all panels: the values if they are a scale, else their order."""
+    """Positions on the horizontal axis, the same in all panels: values if the axis is a scale, else indices."""
     if _has_scale(figure, values):
         return {v: float(v) for v in values}
     return {v: float(i) for i, v in enumerate(values)}

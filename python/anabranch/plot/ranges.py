@@ -73,11 +73,11 @@ def _ticks(name: str, axis: str) -> Key:
             scope.quantity(table, name, table.keys.x)
         ends = getattr(table.keys, f"{letter}_range")
         if ends and not ends[0] <= places[0] <= places[-1] <= ends[1]:
-            raise table.error(f'"{name}" has a place outside "{letter}_range"', name)
+            raise table.error(f'"{name}" has a position outside "{letter}_range"', name)
 
     meta = Meta(
         min_length=1,
-        description=f"Places of the numbers on the {axis} axis.",
+        description=f"Positions of the numbers on the {axis} axis.",
         extra={"form": "a list of rising numbers"},
     )
     return Key(name, Annotated[tuple[float, ...], meta], (), check)
@@ -95,12 +95,12 @@ def _check_log_y(table: Table[Any], _: Scope, is_logarithmic: bool) -> None:
             raise table.error(f'"{key}" has {min(found):g}, which a logarithmic axis cannot show', key)
 
 
-_MARKS_FORM = "a list of places on the horizontal axis, as numbers"
+_MARKS_FORM = "a list of positions on the horizontal axis, as numbers"
 X_RANGE, Y_RANGE = _range("x_range", "horizontal"), _range("y_range", "vertical")
 X_TICKS, Y_TICKS = _ticks("x_ticks", "horizontal"), _ticks("y_ticks", "vertical")
 MARKS = Key(
     "marks",
-    Annotated[tuple[float, ...], Meta(description="Vertical lines at these places.", extra={"form": _MARKS_FORM})],
+    Annotated[tuple[float, ...], Meta(description="Vertical lines at these positions.", extra={"form": _MARKS_FORM})],
     (),
     _check_marks,
 )

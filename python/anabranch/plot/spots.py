@@ -26,9 +26,9 @@ class Spot:
     """One value of a figure."""
 
     x: float
-    """Place on the horizontal axis, in its unit."""
+    """Position on the horizontal axis, in its unit."""
     y: float
-    """Place on the vertical axis, in its unit."""
+    """Position on the vertical axis, in its unit."""
     series: int | None
     """Number of the series; `None` in figures without series."""
     subject: str | None

@@ -128,7 +128,7 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 
 
 def settle(figure: Figure) -> None:
-    """Fold titles that are too wide, and turn the labels of horizontal axes that would touch.
+    """Wrap titles that are too wide, and rotate the labels of horizontal axes that would overlap.
 
     Call it last: it draws the figure to find the positions of texts.
     """

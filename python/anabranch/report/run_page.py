@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from anabranch.errors import InputError
-from anabranch.html import paragraph, saved
+from anabranch.html import downloadable, paragraph
 from anabranch.html.figure import embed
 from anabranch.html.page import page
 from anabranch.report.run_tables import sheets
@@ -50,7 +50,7 @@ def page_of(result: Result, scenario: Scenario) -> str:
     parts += [sheet.html() for sheet in sheets(result.document)]
     parts += map(paragraph, sentences(result))
     parts += ["<h2>Figures</h2>", *_figures(result)]
-    parts += ["<h2>Scenario</h2>", saved(file, scenario.text)]
+    parts += ["<h2>Scenario</h2>", downloadable(file, scenario.text)]
     return page(title, "\n".join(parts))
 
 

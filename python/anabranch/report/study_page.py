@@ -7,7 +7,7 @@ import json
 import shlex
 from typing import TYPE_CHECKING
 
-from anabranch.html import bullets, cells, grid, paragraph, saved
+from anabranch.html import bullets, cells, downloadable, grid, paragraph
 from anabranch.html.figure import embed
 from anabranch.html.page import page
 from anabranch.plot.panels import PanelKind, chosen, series_label, view_of
@@ -269,4 +269,4 @@ def _scenarios(analysis: Analysis) -> str:
         "The commands of the points read these files; save them into the current folder first. "
         '"anabranch lab FILE" opens one live in the browser, with its own settings.'
     )
-    return lead + "".join(saved(file, analysis.study.scenarios[file]) for file in used)
+    return lead + "".join(downloadable(file, analysis.study.scenarios[file]) for file in used)

@@ -192,7 +192,7 @@ def measurements(verdict: Verdict) -> list[str]:
 
 
 def _measurement(measured: Measured, several: bool) -> str:
-    """A value with its interval, its place and, where places differ in that, its outcome."""
+    """A value with its interval, its point and, if outcomes differ between points, its outcome."""
     ends = measured.interval
     if not measured.runs:
         reach = ""
@@ -250,7 +250,7 @@ def share(value: float) -> str:
 
 
 def absences(analysis: Analysis) -> list[str]:
-    """A sentence for each figure that selects values that no run has, that some runs lack, or that it cannot show."""
+    """A sentence for each figure with values that it cannot show, or that some or all of its runs lack."""
     # Matplotlib, which other users of this module do not need.
     from anabranch.plot.panels import unshown
     from anabranch.study.claims import listed

@@ -178,7 +178,7 @@ def _forms(comparison: WorldComparison) -> list[str]:
             f"{', '.join(sorted(analysis.builds))}. {analysis.intervals}"
         )
         if analysis.missing:
-            text += f" The rest comes with: study run {comparison.study.name} --world {world} --resume."
+            text += f" Run the missing ones: study run {comparison.study.name} --world {world} --resume."
         if left_out := unreadable(analysis):
             text += f" {left_out}"
         sentences.append(text)
@@ -192,7 +192,7 @@ def _notes(comparison: WorldComparison) -> list[str]:
     whole = len(comparison.cells)
     text = (
         f"Deviations are |a − b| / {divisor or 'b'} over the {len(comparison.compared)} of {whole} cells that every "
-        "world has on a machine that kept up; sums are over all flows of a point."
+        "world has from a machine fast enough; sums are over all flows of a point."
     )
     for world in comparison.analyses:
         lacking = sum(world not in cell.worlds for cell in comparison.cells)

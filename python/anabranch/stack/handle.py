@@ -34,7 +34,7 @@ class Handle:
             self._handle.shutdown()
 
     def abort(self) -> None:
-        """End the connection at once (RST, MP_FASTCLOSE, ABORT). Data under way is lost; waiting calls end."""
+        """End the connection at once (RST, MP_FASTCLOSE, ABORT). Data in flight is lost; waiting calls end."""
         with InputErrors():
             self._handle.abort()
 

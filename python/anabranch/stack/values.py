@@ -155,7 +155,7 @@ def path(number: int) -> int:
     """The identifier of a path.
 
     Raises:
-        InputError: If it is not one.
+        InputError: If the value is not one.
 
     """
     return whole("path", number, 0, 255)
@@ -175,7 +175,7 @@ def addresses_of(name: str, addresses: Iterable[str]) -> list[str]:
     """A list of addresses.
 
     Raises:
-        InputError: If it is one text, which Python would take for a list of characters.
+        InputError: If the argument is a single text, which Python would take for a list of characters.
 
     """
     if isinstance(addresses, str):
@@ -187,7 +187,7 @@ def whole(name: str, number: int, least: int, most: int) -> int:
     """A whole number of this range.
 
     Raises:
-        InputError: If it is not one.
+        InputError: If the value is not one.
 
     """
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:

@@ -310,8 +310,8 @@ class Analysis:
         text = describe((c.ours for c in self.comparisons), self.study.centre, self.study.interval)
         if self.alike:
             text += (
-                f" At {len(self.alike)} of {len(self.points())} points all repetitions came out the same in every "
-                "metric: nothing there is random, so repeating it says nothing, and an interval would mean nothing."
+                f" At {len(self.alike)} of {len(self.points())} points all repetitions have the same values in every "
+                "metric: nothing in their scenarios is random, so these points have no interval."
             )
         return text
 
@@ -403,7 +403,7 @@ class Analysis:
         return self.study.shortfall(self.effort, claim)
 
     def without(self, point: Point, metric: str, subject: str) -> str:
-        """Number and place of a point's runs without a value of a metric of which other runs have one; empty if none.
+        """Number of a point's runs that lack a value of a metric, with point and subject; empty if all have one.
 
         Args:
             point: A point of the study.
@@ -419,7 +419,7 @@ class Analysis:
         return f"{runs - valued} of {runs} ({', '.join(part for part in place if part)})"
 
     def partial(self, figure: Figure) -> list[str]:
-        """The places where a figure shows an estimate from a part of the runs, because the others have no value.
+        """The points and subjects at which a figure's estimate lacks some runs, because these have no value.
 
         Args:
             figure: A figure of the study.

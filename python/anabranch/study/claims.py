@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point
 
 OUTCOMES = ("pass", "fail", "undecided", "incomplete", "needs more", "not run")
-"""Of a claim: undecided if a bound lies within an interval, incomplete if a run or a value is missing, "needs more" if
+"""Undecided if a bound lies within an interval, incomplete if a run or a value is missing, "needs more" if
 the form has less than the claim needs, "not run" if none of its points was run."""
 _SHOWN = 4  # of the points that a claim or a figure lacks
 
@@ -93,7 +93,7 @@ class Claim:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Least and largest value with which it holds."""
+        """Smallest and largest value with which the claim holds."""
         match self.kind:
             case "at_least":
                 return (self.expect, math.inf)
@@ -107,7 +107,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Measured:
-    """One comparison with its place."""
+    """One comparison of a claim, at one point and for one subject."""
 
     where: str
     value: float
@@ -165,11 +165,11 @@ class Verdict:
     claim: Claim
     measured: tuple[Measured, ...]
     missing: tuple[str, ...]
-    """Points and runs of the claim in this form of the study without a result."""
+    """Points and runs of the claim, in this form of the study, that have no result."""
     left_out: tuple[str, ...]
     """Points of the claim that this form of the study does not have."""
     without: tuple[str, ...]
-    """Places and numbers of runs without a value: the estimate is of the others."""
+    """Points and numbers of runs without a value; the estimate uses the other runs."""
     begun: bool
     """Whether any point of the claim was run."""
     shortfall: str = ""
@@ -235,14 +235,14 @@ class Estimates(Protocol):
         """A quantity of theory at a point, which needs no run; `None` if the subject has none."""
 
     def without(self, point: Point, metric: str, subject: str) -> str:
-        """Number and place of a point's runs that lack a value of a metric which others have; empty if none."""
+        """Number of a point's runs that lack a value which others have, with point and subject; empty if none."""
 
 
 def read_claims(tables: Sequence[Table[ClaimKeys]], scopes: Mapping[str, Scope]) -> tuple[Claim, ...]:
     """Read all tables [[claim]].
 
     Raises:
-        InputError: If one has a mistake, or two have the same id.
+        InputError: If a claim has a mistake, or two claims have the same id.
 
     """
     claims: dict[str, Claim] = {}
@@ -341,7 +341,7 @@ def _check_keys(table: Table[ClaimKeys]) -> None:
 
 
 def _quantity(table: Table[QuantityKeys], scopes: Mapping[str, Scope], like: Quantity | None, world: str) -> Quantity:
-    """A quantity; the keys that a second one leaves out are those of the first, and its place is that of the first."""
+    """A quantity; a second one takes the keys that it omits, and the line for errors, from the first."""
     keys, experiments = table.keys, tuple(scopes)
     only = experiments[0] if len(experiments) == 1 else ""
     scope = scopes[table.choice("experiment", keys.experiment or (like.experiment if like else only), experiments)]
@@ -570,7 +570,7 @@ def _estimate(claim: Claim, quantity: Quantity, point: Point, index: int, estima
 
 
 def _without(claim: Claim, point: Point, other: Point, index: int, estimates: Estimates) -> list[str]:
-    """The places where an estimate of a claim covers some runs only."""
+    """The points and subjects at which an estimate of a claim covers some runs only."""
     if claim.world == "theory":
         return []
     sides = [(claim.quantity, point), *([(claim.against, other)] if claim.against is not None else [])]

@@ -1,12 +1,12 @@
 """Runs of a study on more than one machine, by Dask: a cluster of this machine, one to join, or one of Slurm's jobs.
 
 Store, order and outcome are those of the local pool. A task of Dask costs several milliseconds, so that short runs are
-sent in bundles: a worker begins no further run of a bundle after `_BUNDLE_S`, and the pool sends the rest again.
+sent in bundles: a worker begins no further run of a bundle after `_BUNDLE_S`, and the pool sends the others again.
 
 Dask repeats all bundles of a dying worker on another one, and counts the death against each of them. Each run of a
-bundle with too many deaths is repeated alone, and fails only if workers die then too. A scheduler that goes away loses
-all that is under way, which is handed to it again when it is back. Whether a worker is of the same build as this
-process is looked at with every bundle, since workers come and go.
+bundle with too many deaths is repeated alone, and fails only if workers die then too. A scheduler that ends loses all
+submitted bundles; they are submitted again when it is back. Each bundle checks that its worker has the same build as
+this process, because workers may join at any time.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 _PATIENCE_S = 300.0
 """Time to wait for the return of a scheduler whose connection was lost."""
 _FIRST_CONNECT_S = 8.0
-"""Time to wait for a scheduler that may just be starting; a wrong address is named after it."""
+"""Time to wait for a scheduler that may just be starting; then an error names the address."""
 _CONNECT_S = 5.0
 _LEAVE_S = 2.0
 _LOOK_S = 5.0
-"""Interval at which the size of a cluster is read."""
+"""Interval at which the number of a cluster's workers is read."""
 _LONELY_S = 15.0
 """Time without workers after which a message is written."""
 _LOCAL = {
@@ -159,7 +159,7 @@ class _Client(distributed.Client):  # type: ignore[misc]
 class _DeafToInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
     """Plugin of the workers of this machine, also of those that are started again after one died.
 
-    The front end handles Ctrl-C, and lets the runs under way finish.
+    The front end handles Ctrl-C, and lets the running runs finish.
     """
 
     name = "anabranch-deaf-to-interrupts"
@@ -208,18 +208,18 @@ class DaskPool:
     """The workers of a Dask scheduler."""
 
     def __init__(self, backend: Backend, cluster: Any) -> None:
-        """Join a cluster: that of a scheduler at an address, or one that was started for this pool and ends with it."""
+        """Join a cluster: the address of its scheduler, or a cluster started for this pool, which ends with it."""
         self._backend = backend
         self._cluster = cluster
         self._build = (simulator.version(), simulator.build_fingerprint())
         self._under_way: dict[int, _Bundle] = {}
         self._numbers = itertools.count()
-        """Of bundles, each for one attempt."""
+        """Numbers for bundles; a repeated bundle gets another number."""
         self._bundle_runs = 1
         """Number of runs that fill a bundle, by the duration of the latest runs."""
         self._ended: queue.SimpleQueue[tuple[int, concurrent.futures.Future[list[Outcome]]]] = queue.SimpleQueue()
         self._suspects: deque[tuple[int, Request]] = deque()
-        """Runs whose workers died; each is repeated when no other run is under way."""
+        """Runs whose workers died; each is repeated while no other run is running."""
         self._alone: int | None = None
         """Number of the bundle that has a suspect."""
         self._waiting: deque[tuple[int, Request]] = deque()
@@ -250,7 +250,7 @@ class DaskPool:
 
     @property
     def capacity(self) -> int:
-        """A bundle under way and one in reserve for each thread."""
+        """Two submitted bundles for each thread: a running one and one in reserve."""
         return 2 * self.width * self._bundle_runs
 
     def _tell(self, threads: int) -> None:
@@ -336,7 +336,7 @@ class DaskPool:
     def _book(
         self, runs: Sequence[tuple[int, Request]], outcomes: Sequence[Outcome] | None
     ) -> list[tuple[int, Outcome]]:
-        """The ended runs of a bundle with their outcomes; the others wait, or are suspects without any outcome."""
+        """The ended runs of a bundle with their outcomes; queues the others, as suspects if there is no outcome."""
         if outcomes is None:
             self._suspects.extend(runs)
             return []
@@ -353,7 +353,7 @@ class DaskPool:
         return [(ticket, outcome) for (ticket, _), outcome in zip(runs, outcomes, strict=False)]
 
     def _dispatch(self) -> None:
-        """Hand over waiting runs; after the last one repeat the suspects, each while no other run is under way."""
+        """Hand over waiting runs; after the last one repeat the suspects, each while no other run is running."""
         had_suspect = self._alone is not None
         if self._alone not in self._under_way:
             self._alone = None
@@ -369,7 +369,7 @@ class DaskPool:
             self._hand(next(self._numbers), tuple(self._waiting.popleft() for _ in range(count)))
 
     def _lose(self) -> None:
-        """Note that the connection to the scheduler is lost, and with it everything that was under way."""
+        """Record that the connection to the scheduler is lost, and with it all submitted bundles."""
         client, self._client = self._client, None
         self._gone_since = time.monotonic()
         self._under_way = {number: _Bundle(bundle.runs) for number, bundle in self._under_way.items()}
@@ -379,13 +379,13 @@ class DaskPool:
                 client.close(timeout=_LEAVE_S)
 
     def _return(self, timeout_s: float) -> None:
-        """Look for the scheduler, and hand it all that was under way."""
+        """Reconnect to the scheduler, and submit all lost bundles again."""
         if self._connect(_CONNECT_S):
             for number, bundle in list(self._under_way.items()):
                 self._hand(number, bundle.runs)
         elif self._gone_since is not None and time.monotonic() - self._gone_since > _PATIENCE_S:
             raise RunFailed(
-                f"the Dask scheduler at {self._cluster} has gone and did not come back; finished runs are kept, go on "
+                f"the Dask scheduler at {self._cluster} has ended and did not restart; finished runs are kept, go on "
                 "with --resume"
             )
         else:
@@ -432,7 +432,7 @@ class DaskPool:
         self._taken_back.append((ticket, worker.Outcome(None, begun=False)))
 
     def kill(self) -> None:
-        """Give up what is under way, and end the workers that were started for this."""
+        """Cancel all submitted bundles, and end the workers that were started for this pool."""
         if self._client is not None:
             futures = [bundle.future for bundle in self._under_way.values() if bundle.future is not None]
             self._client.cancel(futures, force=True)

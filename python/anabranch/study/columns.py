@@ -27,7 +27,7 @@ class _Shape:
     def __init__(self, names: Sequence[str]) -> None:
         self.width = len(names)
         self.places = {name: place for place, name in enumerate(names)}
-        """By the name of a column, where its value stands in a row."""
+        """Index of a column's value within a row, by the name of the column."""
         self.numbers: list[int] = []
         """Which rows they are."""
         self.values: list[Any] = []
@@ -135,7 +135,7 @@ class Parts:
         """Write all frames into a Parquet file, one below the other.
 
         Raises:
-            OSError: If it cannot be written.
+            OSError: If the file cannot be written.
 
         """
         with target.open("wb") as file:

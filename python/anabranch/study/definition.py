@@ -86,7 +86,7 @@ def outline(folder: Path) -> Study:
 
 
 def _grid(folder: Path, further: Sequence[str] = ()) -> tuple[Study, Table[StudyKeys]]:
-    """A study with its grids alone, and its file, from which the rest is read later."""
+    """A study with its grids only, and its file, from which claims and figures are read later."""
     file = folder / FILE
     if not file.is_file():
         raise InputError(f'holds no "{FILE}", so it is no study', str(folder))
@@ -353,7 +353,7 @@ def _claims(table: Table[StudyKeys], study: Study, scopes: Mapping[str, Scope]) 
     """Claims, from the file that the study names.
 
     Raises:
-        InputError: If one has a mistake, or needs what the full form does not have either.
+        InputError: If a claim has a mistake, or needs more than the full form has.
 
     """
     if not table.keys.claims:

@@ -64,7 +64,7 @@ class Table(Generic[K_co]):
             kind: Class of its keys.
 
         Raises:
-            InputError: If it is not TOML, or has a key or a value that the class does not have.
+            InputError: If the text is not TOML, or has a key or a value that the class does not have.
 
         """
         try:
@@ -81,7 +81,7 @@ class Table(Generic[K_co]):
         """Read the table again, by the keys of another class.
 
         Raises:
-            InputError: If it has a key or a value that the class does not have.
+            InputError: If the table has a key or a value that the class does not have.
 
         """
         try:
@@ -110,7 +110,7 @@ class Table(Generic[K_co]):
         """Check that the text at a key is one of a few. A key without a value is a mistake.
 
         Raises:
-            InputError: If it is another one, or empty.
+            InputError: If the text is another one, or empty.
 
         """
         if not value:

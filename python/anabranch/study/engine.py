@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LOG = logger(__name__)
 _INTERRUPTED = 128 + signal.SIGINT  # exit status, as a shell reports a signal
 _POLL_S = 0.2
-"""Time between two looks at the interrupt flag."""
+"""Interval at which the interrupt flag is read."""
 _STUCK_FACTOR = 10.0
 """A run is stuck if it takes this many times as long as the slowest run that has ended, and"""
 _MIN_STUCK_S = 10.0
@@ -46,7 +46,7 @@ _MIN_STUCK_S = 10.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The runs of a study, and the place and the backend to run them with."""
+    """The runs of a study, the machines to run them on, and the backend."""
 
     study: Study
     effort: Effort
@@ -59,7 +59,7 @@ class Plan:
     check: Callable[[Request], None] = validate
     """Raises InputError if a request of the study is not valid."""
     place: str = ""
-    """The place of the workers, see `anabranch.study.cluster`; by default they are processes of this machine."""
+    """The cluster of the workers, see `anabranch.study.pool`; by default they are processes of this machine."""
     limits: Limits = field(default_factory=Limits)
     """Bounds of each run in the worker processes of this machine."""
 
@@ -130,7 +130,7 @@ def _file(folder: Path, scenario: str) -> str:
 def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     """Run all runs that are not finished.
 
-    The first Ctrl-C skips runs that take much longer than all others; without such a run it lets the runs under way
+    The first Ctrl-C skips runs that take much longer than all others; without such a run it lets the running runs
     finish and returns. Another one or SIGTERM ends at once.
 
     Without `resume`, earlier runs are moved aside first and all runs are repeated. No file changes before every point
@@ -171,7 +171,7 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
             try:
                 _run_all(pool, plan, _spread(open_runs), progress, keep)
             except BaseException:
-                # Otherwise the interpreter would wait at its end for the runs under way.
+                # Otherwise the interpreter would wait at its end for the running runs.
                 pool.kill()
                 raise
     return progress
@@ -292,7 +292,7 @@ class _Interrupts:
             os._exit(_INTERRUPTED)
         if self.seen:
             self.again = True
-            _warn("interrupted again; the runs under way are lost, go on with --resume")
+            _warn("interrupted again; unfinished runs are lost, go on with --resume")
             return
         self.seen = True
 
@@ -303,7 +303,7 @@ class _Interrupts:
     @staticmethod
     def tell() -> None:
         """Print the effect of the first Ctrl-C."""
-        _warn("interrupted; the runs under way may finish, Ctrl-C again ends at once")
+        _warn("interrupted; waiting for running runs, Ctrl-C again ends at once")
 
 
 def _refill(pool: Pool, plan: Plan, waiting: Iterator[tuple[int, Run]], pending: dict[int, Run]) -> None:

@@ -34,7 +34,7 @@ def read_figure(table: Table[FigureKeys], scopes: Mapping[str, Scope], usual: st
     """Read a table [[figure]]; `usual` is the metric of one that names none.
 
     Raises:
-        InputError: If it names a metric, experiment, parameter, value or subject that does not exist.
+        InputError: If the table names a metric, experiment, parameter, value or subject that does not exist.
 
     """
     keys, experiments = table.keys, tuple(scopes)
@@ -77,7 +77,7 @@ def read_figures(tables: Sequence[Table[FigureKeys]], scopes: Mapping[str, Scope
     """Read all tables [[figure]]; `usual` is the metric of those that name none.
 
     Raises:
-        InputError: If one has a mistake, or two have the same name.
+        InputError: If a figure has a mistake, or two figures have the same name.
 
     """
     figures: dict[str, Figure] = {}

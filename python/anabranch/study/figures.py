@@ -36,7 +36,7 @@ class Key:
         """The value in a table, or the default.
 
         Raises:
-            InputError: If it fails the check of the key.
+            InputError: If the value fails the check of the key.
 
         """
         if table.has(self.name):
@@ -57,7 +57,7 @@ class Kind(ABC):
     has_series: ClassVar[bool] = False
     """Whether it has a legend with an entry for each series."""
     has_places: ClassVar[bool] = False
-    """Whether each mark stands for one point at a place on the horizontal axis."""
+    """Whether each mark stands for one point, at a position on the horizontal axis."""
     is_scaled: ClassVar[bool] = False
     """Whether the horizontal axis is a scale where values are numbers; marks of a series are then joined."""
     shows_published: ClassVar[bool] = False
@@ -136,7 +136,7 @@ class Figure:
     references: tuple[Reference, ...]
     log_x: bool
     together: str
-    """How one value is made of those of several points and subjects: one of `keys.Together`; "" if it is not set.
+    """How the values of several points and subjects become one value: one of `keys.Together`; "" if it is not set.
 
     A cell of a heat map takes the centres of its points together, all other kinds the values of each repetition."""
     width: str

@@ -134,7 +134,7 @@ def _parameter_type(study: Study, name: str) -> pl.DataType:
 
 
 def _part_columns(prefix: str, part: str) -> dict[str, pl.DataType]:
-    """The columns of a part of a result; parts within it are flattened, lists of parts are other rows."""
+    """The columns of a part of a result; nested parts are flattened, lists of parts have their own tables."""
     columns: dict[str, pl.DataType] = {}
     for key in parts()[part].values():
         name = f"{prefix}{key.name}"

@@ -243,7 +243,7 @@ class FigureKeys(Keys):
     log_x: bool = False
     """Whether the horizontal axis is logarithmic."""
     together: Together | UnsetType = UNSET
-    """How one value is made of those of several subjects and points."""
+    """How the values of several subjects and points become one value."""
     reference: list[ReferenceKeys] = []
     """Lines of known height."""
 
@@ -331,7 +331,7 @@ class ClaimKeys(QuantityKeys, kw_only=True):
     absolute: bool = False
     """Whether values count without their sign."""
     extreme: Literal["smallest", "largest"] | UnsetType = UNSET
-    """Judges this value of all points instead of each of them."""
+    """Judges only the smallest or largest value of all points."""
     needs: Literal["full"] | NeedsKeys | UnsetType = UNSET
     """Least form of the study that can decide it."""
     statistic: Statistic | UnsetType = UNSET

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from anabranch._core.document import Document
 
     Check = Callable[[Any], str]
-    """Returns the place and the kind of the first mistake in a value, or "" if there is none."""
+    """Returns the path and the kind of the first mistake in a value, or "" if there is none."""
 
 SCHEMA = 3
 """Number of the layout of stored records and of tables; records of layout 1 had no number."""
 READABLE = (1, 2, SCHEMA)
 _WITH_BLOCKED_PATHS = (1, 2)
-"""Layouts in which the paths had the times for which their flow was blocked."""
+"""Layouts in which each path also had its flow's times blocked by cause."""
 ROOT = "RunResult"
 NOT_STORED = "scenario"
 """The key that a document has and a record does not."""

@@ -121,7 +121,7 @@ class LocalPool:
         self._workers: list[_Worker] = []
         self._waiting: deque[_Job] = deque()
         self._suspects: deque[_Job] = deque()
-        """Runs whose worker died; they run when no other run is under way."""
+        """Runs whose worker died; they run while no other run is running."""
         self._ended: list[tuple[int, Outcome]] = []
         self._failed_starts = 0
 
@@ -150,12 +150,12 @@ class LocalPool:
         return ended
 
     def under_way(self) -> dict[int, float]:
-        """Time since the start of each run under way, seconds, by its ticket."""
+        """Time since the start of each running run, seconds, by its ticket."""
         now = time.monotonic()
         return {each.job.ticket: now - each.begun_s for each in self._workers if each.job is not None}
 
     def skip(self, ticket: int, reason: str) -> None:
-        """End a run under way; its outcome is a failure for this reason."""
+        """End a running run; its outcome is a failure for this reason."""
         for each in list(self._workers):
             if each.job is not None and each.job.ticket == ticket:
                 self._end(each, reason)

@@ -38,7 +38,7 @@ def read_needs(table: Table[ClaimKeys]) -> Needs:
     """Read the key "needs" of a claim; without it nothing is needed.
 
     Raises:
-        InputError: If it names no duration and no repetitions, or a duration that is none.
+        InputError: If the key names neither a duration nor repetitions, or its duration is not a time.
 
     """
     keys = table.keys.needs

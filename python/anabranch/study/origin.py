@@ -1,4 +1,4 @@
-"""Finds the place in study.toml that sets a scenario key, for messages on mistakes."""
+"""Finds the line in study.toml that sets a scenario key, for messages on mistakes."""
 
 from __future__ import annotations
 

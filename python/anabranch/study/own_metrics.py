@@ -196,7 +196,7 @@ def _ordered(texts: Mapping[str, str], known: Sequence[str], rows: Mapping[str, 
     """The names of the expressions, each after those that it reads.
 
     Raises:
-        InputError: If they read one another in a cycle.
+        InputError: If expressions read one another in a cycle.
 
     """
     reads = {name: [w for w in words(text, known) if w in texts] for name, text in texts.items()}

@@ -22,15 +22,15 @@ _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(?P
 
 
 def check_place(place: str) -> None:
-    """Check that runs can be carried out there.
+    """Check that a study can run on a cluster.
 
     Raises:
-        InputError: If the place is unknown, or what is needed for it is not installed.
+        InputError: If the cluster is unknown, or a package or program that it needs is missing.
 
     """
     if place not in ("dask", "slurm") and not _is_address(place):
         raise InputError(
-            f'there is no place "{place}" to run a study on; take dask, slurm, or the address of a Dask scheduler such '
+            f'unknown cluster "{place}"; write dask, slurm, or the address of a Dask scheduler such '
             "as tcp://10.0.0.1:8786"
         )
     for package in ("distributed", "dask_jobqueue") if place == "slurm" else ("distributed",):
@@ -54,7 +54,7 @@ class Pool(Protocol):
         """Number of submitted runs that keeps all its workers busy until the next `take`."""
 
     def submit(self, ticket: int, request: Request) -> None:
-        """Accept a run. No two runs under way have the same ticket."""
+        """Accept a run. No two unfinished runs have the same ticket."""
 
     def take(self, timeout_s: float) -> list[tuple[int, Outcome]]:
         """Wait at most `timeout_s` for a run to end, and return all that have ended.
@@ -65,16 +65,16 @@ class Pool(Protocol):
         """
 
     def under_way(self) -> dict[int, float]:
-        """Time since the start of each run under way, seconds, by its ticket; empty if the pool does not know."""
+        """Time since the start of each running run, seconds, by its ticket; empty if the pool does not know."""
 
     def skip(self, ticket: int, reason: str) -> None:
-        """End a run under way; its outcome is a failure for this reason."""
+        """End a running run; its outcome is a failure for this reason."""
 
     def stop(self) -> None:
         """Start no further run. The outcome of each run that has not started has `begun = False`."""
 
     def kill(self) -> None:
-        """End at once, with all runs under way."""
+        """End at once, with all unfinished runs."""
 
     def close(self) -> None:
         """Release the workers after all runs have ended."""

@@ -16,7 +16,7 @@ def read_statistic(table: Table[ClaimKeys], metrics: Collection[str]) -> str:
     """Read the key "statistic" of a claim about some metrics; "" without it.
 
     Raises:
-        InputError: If it cannot be found for a claim of this world, kind and metrics.
+        InputError: If a claim of this world, kind and metrics cannot have a statistic.
 
     """
     keys = table.keys

@@ -163,7 +163,7 @@ class Source:
         os.close(self._file)
 
     def read(self, offset: int, length: int) -> bytes:
-        """Bytes at a place."""
+        """Bytes from an offset on."""
         return os.pread(self._file, length, offset)
 
 
@@ -200,7 +200,7 @@ class Store:
         self.records: dict[str, StoredRun] = {}
         """By key; of several runs with the same key the latest."""
         self._on_disk = 0
-        """How much of the file was there at first or was flushed to disk since, bytes."""
+        """Number of bytes of the file that existed at the start or were flushed to disk since."""
         self._size = 0
         self._synced_s = time.monotonic()
         self._file = self._open()
@@ -232,7 +232,7 @@ class Store:
         """Add a finished run; when this returns, a kill does not lose it.
 
         Raises:
-            InputError: If it cannot be written.
+            InputError: If the run cannot be written.
 
         """
         line = _encode({f.name: getattr(record, f.name) for f in fields(record)})

@@ -33,9 +33,9 @@ class Cell:
     worlds: Mapping[str, Estimate]
     """Results by world; a world without a run of the cell is left out."""
     late: Mapping[str, int]
-    """How many of a world's runs were on a machine that could not keep up, where there are any."""
+    """Number of a world's runs on a machine that could not keep up; worlds without such runs are missing."""
     reference: float | None
-    """Divisor of deviations; `None` for the value that is deviated from."""
+    """Divisor of deviations; if `None`, the second of the two values divides."""
 
     def value(self, column: str) -> float | None:
         """Value in a column: that of a world, or the published one."""
@@ -66,7 +66,7 @@ class Distance:
     points: int
     """Points whose flows were added up."""
     sums_agree: float
-    """Share of those at which the two sums are within the study's tolerance of each other."""
+    """Share of the points at which the two sums differ by at most the study's tolerance."""
 
 
 class WorldComparison:

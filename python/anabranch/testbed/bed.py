@@ -121,7 +121,7 @@ class Testbed:
         """Check that this kernel can run the scenario; flows are checked only if they are measured.
 
         Raises:
-            InputError: If it cannot, with the flow and the remedy.
+            InputError: If the kernel cannot run the scenario, with the flow and the remedy.
 
         """
         kernel = Kernel.read()

@@ -1,4 +1,4 @@
-"""Examines the requirements of the kernel's world on this machine, with remedies for missing ones."""
+"""Checks this machine for the requirements of the kernel's world, with a remedy for each missing one."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Kernel:
             tun: Whether hosts need TUN interfaces.
 
         Raises:
-            InputError: If it cannot, with the flow, the missing feature and the remedy.
+            InputError: If the kernel cannot carry a flow, with the flow, the missing feature and the remedy.
 
         """
         if tun and not self.tun:

@@ -63,7 +63,7 @@ def unload(control: str) -> None:
     """Unload a control; existing connections keep it.
 
     Raises:
-        RunFailed: If it is not loaded, is the default of new connections, or the system refuses.
+        RunFailed: If the control is not loaded, is the default of new connections, or the system refuses.
 
     """
     _ask("unload", control)

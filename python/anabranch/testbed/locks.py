@@ -26,7 +26,7 @@ def make_private(folder: Path) -> None:
     """Make a folder that only its owner can enter, or close an open one.
 
     Raises:
-        OSError: If it cannot be made, or belongs to another user.
+        OSError: If the folder cannot be made, or belongs to another user.
 
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

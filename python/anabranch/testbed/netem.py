@@ -87,7 +87,7 @@ def check(layout: Mapping[str, Any]) -> None:
     """Check that netem, tbf and the kernel's routes can emulate the network of a layout as the simulator does.
 
     Raises:
-        InputError: If they cannot, with the link and the remedy.
+        InputError: If they cannot emulate a link, with the link and the remedy.
 
     """
     for problem in _problems(layout):
@@ -128,10 +128,10 @@ def _misfits(model: Mapping[str, Any]) -> Iterator[str]:
     found = {
         "netem cannot follow a trace of rates": not isinstance(model["rate"], str),
         "netem cannot follow a trace of delays": not isinstance(model["delay"], str),
-        "netem duplicates in another way than the simulator": "duplicate" in model,
+        "netem duplicates packets differently from the simulator": "duplicate" in model,
         f"netem has no queue {model['queue']['kind']}": model["queue"]["kind"] != "fifo",
         "the jitter of netem reorders packets": _number(model["jitter"], _SECONDS) > 0,
-        "netem reorders in another way than the simulator": "reorder" in model,
+        "netem reorders packets differently from the simulator": "reorder" in model,
         f"netem has no loss model {model['loss']['model']}": model["loss"]["model"] not in _LOSSES,
         "links of netem start in state up": model["state"] != "up",
     }

@@ -237,7 +237,7 @@ def _main(table: Mapping[str, Any], layout: Mapping[str, Any]) -> dict[str, int]
 
 
 def _connections(flow: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The connections of a flow as separate flows: one, or that to its proxy and the one behind the proxy."""
+    """The connections of a flow as separate flows: a flow over a proxy has one to the proxy and one behind it."""
     if "through" not in flow:
         return [flow]
     return [{**flow, "to": flow["through"]}, {**flow, "from": flow["through"], "protocol": "tcp"}]
@@ -324,7 +324,7 @@ def _backup(flow: Mapping[str, Any], *interfaces: Mapping[str, Any]) -> int:
 def _one_manager(flow: str, host: str) -> InputError:
     return InputError(
         f'flow "{flow}": the kernel has one path manager for all flows of host "{host}", and '
-        f"another flow uses it in another way; use --world sim"
+        f"another flow needs it with other settings; use --world sim"
     )
 
 

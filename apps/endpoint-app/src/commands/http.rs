@@ -252,7 +252,7 @@ mod tests {
             (request.path.as_str(), request.is_head, request.keeps_open, len),
             ("/a b", false, true, 36)
         );
-        assert!(parse(b"GET / HTTP/1.1\r\nHost").expect("valid until here").is_none());
+        assert!(parse(b"GET / HTTP/1.1\r\nHost").expect("the incomplete request is valid").is_none());
         for option in ["Close", "keep-alive , close"] {
             let closing = format!("HEAD / HTTP/1.1\r\nConnection: {option}\r\n\r\n");
             let (request, _) = parse(closing.as_bytes()).expect("valid").expect("complete");
@@ -287,16 +287,17 @@ mod tests {
     fn paths_do_not_lead_out_of_the_folder() {
         let base = std::env::temp_dir().join(format!("anabranch-http-{}", std::process::id()));
         let inner = base.join("inner");
-        std::fs::create_dir_all(&inner).expect("the folder for temporary files takes one");
-        std::fs::write(base.join("secret"), "s").expect("ours");
-        std::fs::write(inner.join(INDEX), "i").expect("ours");
-        std::os::unix::fs::symlink(base.join("secret"), inner.join("link")).expect("ours");
-        let inner = folder(&inner).expect("it is one");
+        std::fs::create_dir_all(&inner).expect("the folder for temporary files is writable");
+        std::fs::write(base.join("secret"), "s").expect("the file belongs to this test");
+        std::fs::write(inner.join(INDEX), "i").expect("the file belongs to this test");
+        std::os::unix::fs::symlink(base.join("secret"), inner.join("link"))
+            .expect("the file belongs to this test");
+        let inner = folder(&inner).expect("the path is a folder");
         assert_eq!(file_of(&inner, "/"), Ok(inner.join(INDEX)));
         for path in ["/../secret", "/link", "//etc/passwd", "/none", "/a/../../secret"] {
             assert_eq!(file_of(&inner, path), Err(NOT_FOUND), "{path}");
         }
         assert_eq!(file_of(&inner, "index.html"), Err(BAD_REQUEST));
-        std::fs::remove_dir_all(base).expect("ours");
+        std::fs::remove_dir_all(base).expect("the file belongs to this test");
     }
 }

@@ -79,7 +79,7 @@ impl Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("anabranch-endpoint-{}-{number}", std::process::id()));
-        std::fs::create_dir(&path).expect("the folder for temporary files takes one");
+        std::fs::create_dir(&path).expect("the folder for temporary files is writable");
         Self(path)
     }
 

@@ -356,7 +356,7 @@ fn only_and_bypass_of_the_same_server_are_refused() {
 }
 
 #[test]
-fn converter_and_unknown_ways_of_udp_are_refused() {
+fn converter_and_unknown_udp_modes_are_refused() {
     let error = |via: &str| config_error(&format!("[socks]\nvia = {{ proxy = \"192.0.2.1:1080\", {via} }}"));
     assert_eq!(
         error("udp = \"stream\", protocol = \"convert\""),

@@ -92,7 +92,7 @@ impl ErrorCode {
     pub fn code(self) -> u8 {
         match self {
             Self::Other(code) => code,
-            known => CODES.iter().find(|(_, error)| *error == known).expect("all are listed").0,
+            known => CODES.iter().find(|(_, error)| *error == known).expect("all known codes are listed").0,
         }
     }
 }

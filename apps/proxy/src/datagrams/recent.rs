@@ -97,7 +97,7 @@ impl<K: Ord + Clone, V> Recent<K, V> {
         self.entries.keys()
     }
 
-    /// Returns the keys, that of the oldest last use first.
+    /// Returns the keys in the order of their last use, the oldest first.
     pub fn keys_by_use(&self) -> impl Iterator<Item = &K> {
         self.by_use.values()
     }

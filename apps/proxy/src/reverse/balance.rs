@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn no_endpoint_gives_an_empty_order() {
+    fn empty_list_of_endpoints_is_accepted() {
         for balance in [Balance::First, Balance::RoundRobin, Balance::LeastConnections, Balance::Source] {
             assert!(order(balance, &[], client(0)).is_empty());
         }

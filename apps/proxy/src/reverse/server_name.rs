@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn hello_may_have_no_name() {
+    fn client_hello_may_lack_a_server_name() {
         assert_eq!(name_of(&hello(&[], 100)), Ok(None));
         assert_eq!(name_of(&hello(&[0, 43, 0, 3, 2, 3, 4], 100)), Ok(None));
         // The extension has another type of name, or the ClientHello has no extensions.

@@ -167,7 +167,7 @@ struct Flows {
 
 impl Flows {
     fn new(shared: Shared, max_open: usize) -> Self {
-        // A flow ends by itself when it was idle for the timeout, so the table needs none.
+        // A flow that was idle for the timeout ends by itself, so the table needs no timeout.
         let open = Recent::new(max_open, Duration::MAX);
         Self { shared: Arc::new(shared), open, tasks: JoinSet::new(), max_open }
     }

@@ -238,7 +238,8 @@ fn apply_verdict(kind: &str, is_met: MatchResult) -> (PacketVerdict, bool) {
         ("drop" | "reject", MatchResult::Yes) => (PacketVerdict::Dropped(true), true),
         ("return", MatchResult::Yes) => (PacketVerdict::Continues(true), true),
         (_, MatchResult::Yes | MatchResult::No) => (PacketVerdict::Continues(true), false),
-        // Either a drop whose match is uncertain, or an accept whose match is assumed to be false.
+        // Finding about a drop whose match is uncertain, or about an accept whose match is assumed to be
+        // false.
         _ => (PacketVerdict::Continues(is_met != MatchResult::Unlikely), false),
     }
 }
@@ -393,7 +394,7 @@ mod tests {
     fn dropping_chain_is_found_with_its_remedy() {
         let rules =
             json!([[state(&["established", "related"]), {"accept": null}], [by("lo"), {"accept": null}]]);
-        let found = check_ruleset("drop", &[("input", rules.clone())]).expect("it drops");
+        let found = check_ruleset("drop", &[("input", rules.clone())]).expect("the chain drops");
         assert_eq!(found.chain, "inet fw input");
         assert_eq!(found.remedy, "nft insert rule inet fw input meta mark '&' 0x8000000 == 0x8000000 accept");
         assert!(found.is_certain);
@@ -464,7 +465,7 @@ mod tests {
         let xt = |name: &str| json!({"xt": {"type": "match", "name": name}});
         let rules =
             json!([[xt("conntrack"), {"counter": {}}, {"accept": null}], [by("lo"), {"accept": null}]]);
-        assert!(!check_ruleset("drop", &[("input", rules)]).expect("it drops").is_certain);
+        assert!(!check_ruleset("drop", &[("input", rules)]).expect("the chain drops").is_certain);
         let unknown = json!([[xt("set"), {"accept": null}]]);
         assert_eq!(check_ruleset("drop", &[("input", unknown)]), None);
     }

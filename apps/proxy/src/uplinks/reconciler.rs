@@ -14,8 +14,8 @@ use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-/// The limit of further subflows before this program raised it is stored as the metric of a route: this value plus the
-/// limit.
+/// Before this program raises the limit of further subflows, it stores the old limit as the metric of a
+/// route: this constant plus the old limit.
 const LIMIT_METRIC: u32 = 1000;
 
 /// Keeps the rules, routes and endpoints in the kernel equal to the plan.

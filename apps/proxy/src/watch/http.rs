@@ -189,7 +189,8 @@ fn respond(head: &[u8]) -> Option<Vec<u8>> {
             &prometheus::text(&registry::snapshot()),
         ),
         (Some("GET"), Some("/status.json")) => {
-            let json = serde_json::to_string(&registry::snapshot()).expect("its keys are strings");
+            let json =
+                serde_json::to_string(&registry::snapshot()).expect("all keys of the registry are strings");
             reply("200 OK", "application/json", &json)
         }
         (Some("GET"), _) => {
@@ -285,8 +286,8 @@ mod tests {
         requester.read_exact(&mut answer).expect("the request is answered");
         assert_eq!(&answer, b"HTTP/1.1 200");
         // The oldest connection was evicted; the newest ones are still open.
-        assert_eq!(silent[0].read(&mut [0]).expect("it is closed"), 0);
-        let mut last = silent.pop().expect("there are some");
+        assert_eq!(silent[0].read(&mut [0]).expect("the connection is closed"), 0);
+        let mut last = silent.pop().expect("there are silent connections");
         last.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("the peer reads");
         last.read_exact(&mut answer).expect("the request is answered");
     }

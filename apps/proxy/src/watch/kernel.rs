@@ -155,9 +155,9 @@ mod tests {
         for transport in [Transport::Tcp, Transport::Mptcp] {
             let Some((client, mut server)) = pair(transport) else { continue };
             client.writable().await.expect("the stream is connected");
-            client.try_write(&[7; 1000]).expect("there is room");
-            server.read_exact(&mut [0; 1000]).expect("it was written");
-            server.write_all(&[7; 500]).expect("there is room");
+            client.try_write(&[7; 1000]).expect("the send buffer has room");
+            server.read_exact(&mut [0; 1000]).expect("the bytes were written");
+            server.write_all(&[7; 500]).expect("the send buffer has room");
             client.readable().await.expect("the stream is connected");
             // The acknowledgement may still be in flight.
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -23,7 +23,7 @@ impl Config {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("anabranch-proxy-{}-{number}.toml", std::process::id()));
-        std::fs::write(&path, text).expect("the folder for temporary files takes one");
+        std::fs::write(&path, text).expect("the folder for temporary files is writable");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
         std::fs::set_permissions(&path, mode).expect("the test created it");
         Self(path)

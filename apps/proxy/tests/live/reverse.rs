@@ -95,7 +95,7 @@ fn client_is_reset_without_a_server() {
 }
 
 #[test]
-fn bytes_pass_both_ways() {
+fn bytes_pass_in_both_directions() {
     let proxy = Program::start("reverse", &config(&[echo("[::1]:0")], ""), 2);
     assert_eq!(&exchange::<5>(&connect(proxy.address()), b"hello"), b"hello");
 }

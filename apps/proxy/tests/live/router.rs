@@ -569,7 +569,7 @@ struct Programs(std::path::PathBuf);
 impl Programs {
     fn without_nft() -> Self {
         let folder = std::env::temp_dir().join(format!("anabranch-programs-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("the folder for temporary files takes one");
+        std::fs::create_dir_all(&folder).expect("the folder for temporary files is writable");
         for program in ["ip", "cat"] {
             let found = succeed({
                 let mut which = Command::new("sh");

@@ -302,7 +302,8 @@ fn restart_leaves_no_duplicates_or_remains() {
     assert_eq!(second.wait().code(), Some(1));
     program.signal(Signal::KILL);
     program.wait();
-    // After a start with another file, rules, routes and endpoints of uplinks that it lacks are removed.
+    // A start with another file removes the rules, routes and endpoints of uplinks that are not in the new
+    // file.
     let mut program = pair.start_uplinks("[[uplink]]\ninterface = \"w1\"\n");
     pair.await_endpoints(&all[1..]);
     assert!(!pair.state().contains("from 10.77.0.2"));

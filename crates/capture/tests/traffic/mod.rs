@@ -81,8 +81,8 @@ pub fn handshake(at_ns: u64, path: u8) -> Vec<Timed> {
     ]
 }
 
-/// A segment with data of the client, and its acknowledgement. Piece `number` of the subflow contains piece `data` of
-/// the connection.
+/// A segment with data of the client, and its acknowledgement. The segment is the one with index `number` on
+/// the subflow, and contains the data with index `data` of the connection.
 pub fn data(at_ns: u64, path: u8, (number, data): (u32, u64)) -> [Timed; 2] {
     let interface = usize::from(path);
     let first = Key::new(CLIENT_KEY).idsn.wrapping_add(1);
@@ -118,8 +118,8 @@ pub fn data(at_ns: u64, path: u8, (number, data): (u32, u64)) -> [Timed; 2] {
     ]
 }
 
-/// A connection of two subflows with ten pieces each, sent in turn. The first subflow retransmits its piece 3, which
-/// is piece 6 of the connection; the second subflow reinjects the same piece.
+/// A connection of two subflows with ten pieces each, sent in turn. The first subflow retransmits its segment
+/// 3, which contains piece 6 of the connection; the second subflow reinjects the same piece.
 pub fn two_subflows() -> Vec<Timed> {
     let mut all = [handshake(1_000_000_000, 0), handshake(1_100_000_000, 1)].concat();
     for number in 0..10_u32 {

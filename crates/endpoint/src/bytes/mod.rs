@@ -1,9 +1,9 @@
 //! The payload bytes of an [`Endpoint`], kept by a driver of real packets.
 //!
-//! Cores use lengths and offsets only. [`Bytes`] keeps the bytes and follows three outputs of an endpoint: the payload of a
-//! packet to send names the offset of its bytes ([`Bytes::fill`]), a [`Placement`] names the place of received bytes
-//! ([`Bytes::place`]), and a [`Delivery`](crate::Delivery) names the bytes for the application, which writes and reads
-//! with a [`Socket`]. Nothing here depends on a protocol.
+//! Cores use lengths and offsets only. [`Bytes`] keeps the bytes and follows three outputs of an endpoint:
+//! the payload of a packet to send names the offset of its bytes ([`Bytes::fill`]), a [`Placement`] names the
+//! offset for received bytes ([`Bytes::place`]), and a [`Delivery`](crate::Delivery) names the bytes for the
+//! application, which writes and reads with a [`Socket`]. Nothing here depends on a protocol.
 //!
 //! [`Endpoint`]: crate::Endpoint
 
@@ -42,12 +42,12 @@ impl Bytes {
         self.sent.fill(payload, out);
     }
 
-    /// Stores a part of a packet's payload at its place.
+    /// Stores a part of a packet's payload at the offset that the endpoint has assigned.
     ///
     /// # Panics
     ///
-    /// If the payload is not of this packet, or the bytes of its place have been read or stored already: an error of
-    /// the core.
+    /// If the payload is not of this packet, or bytes at these offsets have been read or stored already: an
+    /// error of the core.
     pub fn place(&mut self, placement: Placement, packet: Buffer<'_>) {
         let bytes = packet.bytes(placement.payload);
         match placement.place {

@@ -38,7 +38,7 @@ impl Ring {
         self.end = self.end.max(end);
     }
 
-    /// The bytes from an offset on, in two pieces of which the second may be empty.
+    /// The bytes from an offset on, as two slices of which the second may be empty.
     pub fn get(&self, offset: u64, len: usize) -> (&[u8], &[u8]) {
         let (first, second) = self.places(offset, len);
         (&self.bytes[first], &self.bytes[second])

@@ -43,7 +43,7 @@ impl SendBuffer {
         right.copy_from_slice(second);
     }
 
-    /// The bytes of `payload`, in two pieces of which the second may be empty.
+    /// The bytes of `payload`, as two slices of which the second may be empty.
     ///
     /// # Panics
     /// As [`fill`](Self::fill).

@@ -270,7 +270,7 @@ fn full_accept_queue_delays_clients() {
     assert!(up(&net, clients[0]) && up(&net, clients[1]) && !up(&net, clients[2]));
     assert!(net.hosts[1].accept(Transport::Tcp, 80).is_some());
     net.pass(Duration::from_millis(1_100));
-    assert!(up(&net, clients[2]), "its retransmitted SYN was accepted");
+    assert!(up(&net, clients[2]), "the client's retransmitted SYN was accepted");
 }
 
 #[test]

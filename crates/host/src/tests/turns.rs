@@ -55,7 +55,7 @@ fn single_connection_is_driven_without_its_host() {
     assert!(news.concerns_host() && news.connected() && !news.closed(), "{news:?}");
     host.note(now, one, news);
     host.accept_one(one);
-    assert_eq!(host.accept(Transport::Tcp, 80), None, "it no longer waits");
+    assert_eq!(host.accept(Transport::Tcp, 80), None, "the accepted connection no longer waits");
     assert!(host.endpoint(other).is_some());
 }
 

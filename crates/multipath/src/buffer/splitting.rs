@@ -12,7 +12,7 @@
 /// The ends whose buffers are split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Sides {
-    /// Neither buffer.
+    /// No buffer is split.
     #[default]
     None,
     /// The send buffer.

@@ -8,9 +8,9 @@
 //! current delay is the smallest of the last 4 samples (CURRENT_FILTER). A loss reduces the window as in Reno, to at
 //! least 2 packets.
 //!
-//! Delays are differences of TCP's timestamps (RFC 7323), which are in milliseconds. The unknown offset between the
-//! clocks is in both delays, so it cancels. Without timestamps, and for SCTP, delays are round-trip times, which
-//! include queues on the way back.
+//! Delays are differences of TCP's timestamps (RFC 7323), which are in milliseconds. The unknown offset
+//! between the clocks is in both delays, so it cancels. Without timestamps, and for SCTP, delays are
+//! round-trip times, which include queues on the return path.
 
 use super::controller::{Algorithm, Controller};
 use super::group::Group;

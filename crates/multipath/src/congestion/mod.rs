@@ -253,8 +253,8 @@ pub trait CongestionControl: Debug + Send {
         let _ = path;
         None
     }
-    /// True while the congestion control keeps the path's window small for a measurement. Data that is sent meanwhile
-    /// shows nothing about the limit of the network, as in an application-limited phase.
+    /// True while the congestion control keeps the path's window small for a measurement. Rate samples of
+    /// data sent meanwhile are application-limited, because they do not show the limit of the network.
     fn measures_at_rest(&self, path: PathId) -> bool {
         let _ = path;
         false

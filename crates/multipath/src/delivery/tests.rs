@@ -99,8 +99,8 @@ fn send_interval_limits_aggregated_acknowledgements() {
         line.ack(now, &[*packet]);
         second.push(line.send(now));
     }
-    // The five of the second round would be acknowledged at 100, 110, … 140. They are held until 140 and
-    // arrive together, the newest sent at 90: 5,000 bytes since it left.
+    // The five packets of the second round would be acknowledged at 100, 110, … 140. They are held until 140
+    // and arrive together. The newest one left at 90; 5,000 bytes have been delivered since.
     let sample = line.ack(140, &second);
     assert_eq!((sample.delivered, sample.newly_acked), (5_000, 5_000));
     // The newest packet left 10 ms after the delivery before it; the acknowledgements took 50 ms.
@@ -152,7 +152,7 @@ fn samples_are_app_limited_until_bubble_is_gone() {
     assert!(!line.estimator.is_app_limited());
     line.estimator.set_app_limited(line.in_flight); // until 1,000 bytes are delivered
     let b = line.send(5);
-    assert!(!line.ack(50, &[a]).app_limited, "it left before the application ran out");
+    assert!(!line.ack(50, &[a]).app_limited, "the packet left before the application ran out of data");
     assert!(
         line.estimator.is_app_limited(),
         "all data before the application-limited phase is delivered, and none after it"
@@ -161,7 +161,7 @@ fn samples_are_app_limited_until_bubble_is_gone() {
     assert!(line.ack(55, &[b]).app_limited);
     assert!(!line.estimator.is_app_limited());
     let d = line.send(56);
-    assert!(line.ack(101, &[c]).app_limited, "it left in the application-limited phase");
+    assert!(line.ack(101, &[c]).app_limited, "the packet left in the application-limited phase");
     assert!(!line.ack(106, &[d]).app_limited);
 }
 

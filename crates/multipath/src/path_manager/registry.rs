@@ -148,7 +148,7 @@ mod tests {
             let text = entry.usage.replace('N', "4");
             let choice = parse(&text).unwrap();
             assert_eq!((choice.entry.name, choice.build().name()), (entry.name, entry.name));
-            assert_eq!(choice.to_string(), text, "its notation round-trips");
+            assert_eq!(choice.to_string(), text, "the notation is parsed as the same choice");
             assert!(!entry.summary.is_empty());
             assert_eq!(wanted(&text, &[0, 3, 5], &[0, 1])[0], (0, 0, 0), "{text}");
             assert_eq!(wanted(&text, &[], &[0]), [], "{text}");

@@ -27,8 +27,9 @@ pub struct LinkInformation {
 }
 
 impl PathInformation {
-    /// Of a path over these links, with packets of `mtu` bytes: the least of the rates, the sum of the delays and the
-    /// transmission of one packet, and 1 − Π(1 − loss). `None` without a link.
+    /// The characteristics of a path over these links, with packets of `mtu` bytes: the lowest rate, the sum
+    /// of the delays and of the transmission time of one packet, and the loss 1 − Π(1 − loss). `None` without
+    /// a link.
     pub fn of_links(links: impl IntoIterator<Item = LinkInformation>, mtu: u32) -> Option<Self> {
         let joined = links.into_iter().reduce(|all, link| LinkInformation {
             rate: all.rate.min(link.rate),

@@ -7,11 +7,11 @@
 //!
 //! - T_j = (w_j + 1/2) · SRTT_j with w_j = ⌈(n_j + 1 − free_j) / cwnd_j⌉, or w_j = 0 if the packet does not wait.
 //!
-//! So the path with the longer round trip gets later data once the queue of the other path is equally long, and both
-//! arrive at the same time. Data that is assigned to a path stays with it: if its window shrinks, all later data waits
-//! for it. As in the publication, packets of all paths are assumed to be equally large. The rounding to whole round
-//! trips is that of the Linux module by Ferlin et al. (2016). The sender does not know the delay to the receiver, so it
-//! uses half of the round-trip time.
+//! So the path with the longer round trip gets later data once the queueing time of the other path is equally
+//! long, and the data of both paths arrives at the same time. Data that is assigned to a path stays with it:
+//! if its window shrinks, all later data waits for it. As in the publication, packets of all paths are
+//! assumed to be equally large. The rounding to whole round trips is that of the Linux module by Ferlin et
+//! al. (2016). The sender does not know the delay to the receiver, so it uses half of the round-trip time.
 
 use super::ahead::Ahead;
 use super::{Data, Decision, Entry, Offer, PathState, Piece, Scheduler, eligible, takes_part};

@@ -183,7 +183,7 @@ fn ecf_waits_if_fastest_path_completes_first() {
     assert_eq!(choice(&mut *waiting, &offer(10_000), &paths), -1);
     assert_eq!(choice(&mut *waiting, &offer(45_000), &paths), -1);
     assert_eq!(choice(&mut *waiting, &offer(52_500), &paths), 1, "6.25 * 20 ms are 125 ms");
-    assert_eq!(choice(&mut *waiting, &offer(45_000), &paths), 1, "it no longer waits");
+    assert_eq!(choice(&mut *waiting, &offer(45_000), &paths), 1, "the scheduler no longer waits");
 
     // The deviation δ is a margin on both sides: 3 * 20 ms is compared with 35 ms + δ, and 2 * 35 ms with 40 ms + δ.
     let jittery =

@@ -175,7 +175,7 @@ fn clocks_wrap_and_round_trips_are_accepted() {
         for _ in 0..40 {
             round_trips.sample(&DelaySample { delay: micros(delay), ..one_way(0, Time::ZERO, 0) });
         }
-        // A sample of the other kind is ignored.
+        // A one-way delay is ignored after round-trip times.
         round_trips.sample(&one_way(0, Time::ZERO, 1_000));
         round_trips.end_interval();
     }

@@ -363,7 +363,7 @@ fn check_finds_each_broken_law() {
         ("spurious", "a window must not shrink when a reaction proves spurious"),
         ("threshold", "threshold"),
     ] {
-        let control = || Choice::find("reno").expect("it is in the table").build();
+        let control = || Choice::find("reno").expect("the name is in the table").build();
         let build = || -> Box<dyn CongestionControl> { Box::new(Lawless { control: control(), law }) };
         let violation = conformance::check(&build, 100).expect_err(law);
         assert!(violation.law.contains(sentence), "{law}: {violation}");

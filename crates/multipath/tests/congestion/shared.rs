@@ -112,7 +112,7 @@ fn report_delays(rig: &mut Rig, intervals: u64, periods: [u64; 2]) {
 fn control_separates_paths_by_their_delays() {
     let options = Options { couple: Couple::Shared, ..Options::default() };
     for (periods, grown, marks) in [([16, 16], 10_025, [1, 1]), ([16, 6], 10_100, [1, 2])] {
-        let entry = anabranch_multipath::congestion::find("lia").expect("it is in the table");
+        let entry = anabranch_multipath::congestion::find("lia").expect("the name is in the table");
         let mut rig = Rig { control: Choice { entry, options }.build(), now: Time::ZERO }
             .path(0, 10 * MSS, MSS)
             .path(1, 10 * MSS, MSS);

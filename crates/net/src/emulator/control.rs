@@ -11,7 +11,7 @@ use core::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
-/// Maximum time in which the emulator carries out an order.
+/// Maximum time in which the emulator applies requested settings.
 const ORDER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Changes that the emulator's thread makes together.

@@ -1,5 +1,6 @@
-//! Fragmentation of IPv4 packets (RFC 791 §3.2), for links that end on another machine: within a machine, a link carries a
-//! longer packet that may be fragmented as a whole.
+//! Fragmentation of IPv4 packets (RFC 791 §3.2), for links that end on another machine. A link within a
+//! machine does not fragment: it carries a packet longer than its MTU unchanged if the packet may be
+//! fragmented.
 
 use super::packet::RawPacket;
 use anabranch_wire::ip::ipv4;
@@ -50,7 +51,8 @@ mod tests {
         let parts = fragments(&packet(&[9; 2000], 0, 0), 1500);
         let heads: Vec<_> = parts.iter().map(|part| (part.len(), part[6], part[7])).collect();
         assert_eq!(heads, [(1500, MORE_FRAGMENTS, 5), (540, 0, 190)]);
-        // Of a fragment with others behind it, all parts have others behind them.
+        // The packet is itself a fragment that others follow, so all of its parts have the flag "more
+        // fragments".
         let parts = fragments(&packet(&[9; 2000], MORE_FRAGMENTS, 0), 1500);
         assert!(parts.iter().all(|part| part[6] & MORE_FRAGMENTS != 0));
     }

@@ -71,9 +71,9 @@ pub struct EmulatedNetwork {
     routes_from_nodes: BTreeMap<(u32, InterfaceAddress, FlowHash), Option<u32>>,
     /// Index of the first hop of each stored route.
     stored: BTreeMap<Vec<Interface>, u32>,
-    /// True if routers choose among several ways by the hash of a packet's flow.
+    /// True if routers choose among several routes by the hash of a packet's flow.
     routes_by_flow: bool,
-    /// Routers that choose the ways of paths.
+    /// Routers that choose the routes of paths.
     routers: BTreeMap<usize, ControlRouter>,
     /// Concatenated routes, each followed by [`END_OF_ROUTE`].
     hops: Vec<u32>,
@@ -458,7 +458,7 @@ impl EmulatedNetwork {
         (start, packet)
     }
 
-    /// The hash by which routers choose among several ways; the same for all packets if there are none.
+    /// The hash by which routers choose among several routes; the same for all packets if there are none.
     fn route_hash(&self, packet: &RawPacket) -> FlowHash {
         if self.routes_by_flow { packet.route_hash() } else { FlowHash::default() }
     }
@@ -508,7 +508,7 @@ impl EmulatedNetwork {
             return;
         }
         let to = self.address_of(source);
-        // An error takes the way of the packet that it quotes, so it gets the hash of that packet.
+        // An error takes the route of the packet that it quotes, so it gets the hash of that packet.
         let hash = self.route_hash(packet);
         let Some(start) = to.and_then(|to| self.route_from(direction, to, hash)) else {
             self.unreachable += 1;

@@ -91,7 +91,7 @@ impl RawPacket {
         self.finish_checksum(&mut out[start..]);
     }
 
-    /// Its version of IP.
+    /// The packet's version of IP.
     pub(super) fn version(&self) -> u8 {
         self.bytes[0] >> 4
     }

@@ -237,7 +237,7 @@ fn continues_train(first: &RawPacket, last: &RawPacket, next: &RawPacket) -> boo
     continues && even && plain(&first) && plain(&next) && same_headers(&first, &next)
 }
 
-/// True if two segments have the same headers, apart from fields that depend on their places and lengths.
+/// True if two segments have the same headers, apart from fields that depend on their positions and lengths.
 fn same_headers(one: &SegmentProperties<'_>, other: &SegmentProperties<'_>) -> bool {
     if one.head.len() != other.head.len() || one.start != other.start {
         return false;

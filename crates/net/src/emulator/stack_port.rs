@@ -34,7 +34,7 @@ pub enum Receiver {
     Kernel,
     /// The flow's own stack in user space.
     Stack,
-    /// Both: ICMP errors, which may quote packets of either.
+    /// Both stacks get ICMP errors, because an error may quote a packet of either.
     Both,
 }
 

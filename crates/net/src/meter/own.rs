@@ -114,7 +114,7 @@ impl Talk {
     }
 
     fn own(&self) -> &OwnEnd {
-        self.flow.end.flow.own[self.flow.side].as_ref().expect("only ends on own stacks are here")
+        self.flow.end.flow.own[self.flow.side].as_ref().expect("every end of this kind is on an own stack")
     }
 
     fn fail(&self, sentence: String) {

@@ -34,9 +34,9 @@ impl Message {
 
 /// An association of SCTP or CMT-SCTP.
 ///
-/// Sending waits while the send buffer is full, and the receive window closes while messages are not received. Several
-/// tasks may send and receive at once. If it is dropped, sent messages still go out; if messages were not received,
-/// the association is aborted.
+/// Sending waits while the send buffer is full, and the receive window closes while messages are not
+/// received. Several tasks may send and receive at once. If this value is dropped, sent messages still go
+/// out; if messages were not received, the association is aborted.
 pub struct Association(pub(super) Link, pub(super) u64);
 
 common!(Association);
@@ -46,8 +46,8 @@ impl Association {
     ///
     /// # Errors
     ///
-    /// If it is empty or larger than the send buffer, if an earlier message named a stream that does not exist, or if the
-    /// association has ended.
+    /// If the message is empty or larger than the send buffer, if an earlier message named a stream that does
+    /// not exist, or if the association has ended.
     pub async fn send(&self, message: Message) -> Result<(), Error> {
         let Message { mut bytes, stream, ppid, unordered, reliability } = message;
         let (len, send_buffer) = (bytes.len() as u64, self.1);

@@ -37,7 +37,7 @@ pub struct AssociationStream {
     read: usize,
     sent_end: bool,
     received_end: bool,
-    /// Bytes of the messages that end the directions.
+    /// Bytes of the messages that mark the end of the data in each direction.
     end_bytes: EndBytes,
 }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The way in which a stack ends.
+/// Treatment of open connections when a stack ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// Ends writing on all connections and waits for their ends, at most for this time. Then it aborts the rest.

@@ -41,10 +41,10 @@ use std::sync::Arc;
 
 /// A host in user space, in a separate thread. Clones are handles to the same host, for any thread.
 ///
-/// The calls are asynchronous and need no particular runtime. Devices that go down, and addresses that the machine
-/// loses, are losses and address changes of the connections; the host goes on. The thread ends after
-/// [`stop`](Self::stop), or, when all handles, listeners and connections are dropped, after it has finished its
-/// connections. A program that ends before loses their unsent data.
+/// The calls are asynchronous and need no particular runtime. Devices that go down, and addresses that the
+/// machine loses, are losses and address changes of the connections; the host goes on. The thread ends after
+/// [`stop`](Self::stop), or, when all handles, listeners and connections are dropped, after it has finished
+/// its connections. A program that ends earlier loses their unsent data.
 #[derive(Clone)]
 pub struct Stack {
     commands: Arc<Commands>,
@@ -98,7 +98,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If it cannot be made, or ends before it is established.
+    /// If the connection cannot be created, or ends before it is established.
     pub async fn connect(&self, protocol: Protocol, remote: IpAddr, port: u16) -> Result<Stream, Error> {
         if !matches!(protocol, Protocol::Tcp(_) | Protocol::Mptcp(_)) {
             return Err(Error::WrongProtocol);
@@ -110,7 +110,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If it cannot be made, or ends before it is established.
+    /// If the connection cannot be created, or ends before it is established.
     pub async fn associate(
         &self,
         protocol: Protocol,

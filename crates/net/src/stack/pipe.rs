@@ -75,7 +75,8 @@ struct State {
 }
 
 impl State {
-    /// Requests a turn, if none is requested yet. Returns whether the caller has to send the command.
+    /// Records that a turn of the application is requested. Returns whether the caller has to send the
+    /// command, because no turn was requested yet.
     const fn request_turn(&mut self) -> bool {
         !core::mem::replace(&mut self.turn_due, true)
     }

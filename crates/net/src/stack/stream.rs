@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A connection of TCP or Multipath TCP.
 ///
-/// Writes wait while the send buffer is full, and the receive window closes while the stream is not read. `shutdown`
-/// ends writing, and reading goes on. If it is dropped, written data is still sent; if data was not read, the
-/// connection is reset.
+/// Writes wait while the send buffer is full, and the receive window closes while the stream is not read.
+/// `shutdown` ends writing, and reading goes on. If the stream is dropped, written data is still sent; if
+/// data was not read, the connection is reset.
 pub struct Stream(pub(super) Link);
 
 common!(Stream);

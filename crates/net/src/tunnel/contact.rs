@@ -190,7 +190,8 @@ impl Contact {
         true
     }
 
-    /// Makes the messages that are due, and decides what follows from the time.
+    /// Creates the messages that are due. Ends the contact if the other machine is silent for too long or its
+    /// network carries too short packets; otherwise, tries to agree on the start.
     pub fn advance(&mut self, now_ns: u64) {
         if self.ended.is_some() {
             return;
@@ -298,7 +299,7 @@ impl Contact {
 
     /// Ends because of a difference between both ends.
     fn refuse(&mut self, tunnel: usize, difference: Ended, now_ns: u64) {
-        // The other end finds the same difference in this status.
+        // The other end finds the same difference when it receives this status.
         self.send_status(tunnel, self.peer.unwrap_or_default(), now_ns);
         self.end_with(difference, Reason::Refused);
     }

@@ -105,7 +105,8 @@ fn differing_ends_are_refused() {
 #[test]
 fn short_outer_mtu_is_measured() {
     let mut pair = Pair::usual();
-    // 1499 bytes of the first end's 1500 arrive; the other end's 1400 do.
+    // The network carries 1499 bytes: too few for the 1500 of the first end, enough for the 1400 of the
+    // other.
     pair.longest = 1499;
     pair.run(20);
     let ended = |is_outgoing| Ended::OuterMtu { tunnel: 0, carried: 1535, needed: 1536, is_outgoing };
@@ -158,7 +159,7 @@ fn absent_end_is_reported_after_a_minute() {
 }
 
 #[test]
-fn end_is_sent_to_the_other_end() {
+fn deliberate_end_is_reported_to_the_peer() {
     let mut pair = Pair::usual();
     pair.run(2);
     pair.ends[1].end(Reason::Down);

@@ -45,7 +45,7 @@ pub(super) struct Message {
     pub receiver: u64,
     /// Version of the sender's program.
     pub version: Version,
-    /// Its content; `None` if it has another format.
+    /// The content of the message; `None` if the message has another format.
     pub body: Option<Body>,
 }
 
@@ -152,7 +152,7 @@ impl Message {
         out
     }
 
-    /// Reads a message; `None` if it is none of a testbed.
+    /// Reads a message; `None` if the bytes are not a testbed's message.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (head, body) = bytes.split_first_chunk::<HEAD_BYTES>()?;
         let length = u16::try_from(bytes.len()).ok()?;

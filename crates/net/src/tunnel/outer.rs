@@ -75,7 +75,7 @@ impl Outer {
         } else {
             set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::PROBE)?;
         }
-        // Without the right to exceed the administrator's maximum, that applies.
+        // Without the right to exceed it, the administrator's maximum applies.
         set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER_BYTES)
             .or_else(|_| set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER_BYTES))?;
         socket.bind(&own.into())?;

@@ -29,7 +29,7 @@ fn meet(part: &mut Part) -> Clock {
 fn received(part: &mut Part, count: usize) -> Vec<(Interface, Vec<u8>)> {
     let mut all = Vec::new();
     for _ in 0..100 {
-        part.exchange(|at, bytes| all.push((at, bytes.to_vec()))).expect("contact");
+        part.exchange(|at, bytes| all.push((at, bytes.to_vec()))).expect("the machines are connected");
         if all.len() >= count {
             break;
         }
@@ -45,7 +45,7 @@ fn packet(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn parts_meet_and_carry_packets() {
+fn tunnel_ends_connect_and_carry_packets() {
     let scenario = scenario("127.77.0.1", "127.77.0.2");
     let mut parts = [0, 1].map(|machine| Part::open(&scenario, machine).expect("a part"));
     assert!(parts[0].has("A") && !parts[0].has("B") && parts[1].has("B"));

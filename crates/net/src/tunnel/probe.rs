@@ -63,7 +63,7 @@ impl Search {
 
     /// A probe of this length has arrived.
     pub fn answered(&mut self, length: u16) {
-        // An answer may be late: its length is then known to arrive after it was given up.
+        // An answer may be late: it then shows that a length arrives which had been given up.
         if length > self.arrives && length <= self.needed {
             self.arrives = length;
             self.fails = self.fails.max(u32::from(length) + 1);
@@ -82,7 +82,7 @@ impl Search {
         }
     }
 
-    /// The length of the next probe: first the needed one, then that in the middle.
+    /// The length of the next probe: first the needed length, then the middle of the remaining range.
     fn length(&self) -> u16 {
         if self.fails > self.needed.into() {
             self.needed

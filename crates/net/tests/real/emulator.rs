@@ -146,7 +146,7 @@ workload = { kind = "saturated" }
 }
 
 #[test]
-fn file_of_another_namespace_is_refused() {
+fn namespace_of_another_kind_is_refused() {
     if !machine_has(&NEEDS) {
         return;
     }

@@ -12,7 +12,8 @@ const NEEDS: [Need; 2] = [Need::Namespaces, Need::Tun];
 
 const LOAD: Load = Load::Stream { bytes: BYTES };
 
-/// One interface; waits until the kernel has completed duplicate address detection for its IPv6 address.
+/// Creates one interface, and waits until the kernel has completed duplicate address detection for its IPv6
+/// address.
 fn network(ipv6: bool) -> Network {
     for scope in ["all", "default"] {
         set(&format!("net.ipv6.conf.{scope}.accept_dad"), "0");

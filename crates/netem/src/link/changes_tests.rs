@@ -123,8 +123,8 @@ fn codel_counts_waiting_time_from_admission() {
     let mut link = Link::new(&LinkModel { queue: codel(400), ..model() }, &Rng::new(1));
     (0..300).for_each(|id| link.offer(us(0), TestFrame::new(id, 1500)));
     link.change(us(90_500), &Change::Queue(codel(300)));
-    // The new law sees waits above the target at the next departure, at 91 ms, and drops an interval later. The frames
-    // have waited since 0 s.
+    // The new CoDel state measures waits above the target at the next departure, at 91 ms, and drops an
+    // interval later. The frames have waited since 0 s.
     while let Some(now) = link.next_event().filter(|&now| now < us(200_000)) {
         link.take(now);
     }
@@ -160,7 +160,7 @@ fn new_jitter_delays_later_frames() {
     link.change(us(500), &Change::Jitter(Duration::from_millis(4)));
     (2..6).for_each(|id| link.offer(us(500), TestFrame::new(id, 1500)));
     let arrivals = drain(&mut link);
-    assert_eq!(arrivals[0], (us(6000), 0), "it has left before");
+    assert_eq!(arrivals[0], (us(6000), 0), "the first frame left before the change");
     let delays: Vec<_> =
         arrivals[1..].iter().map(|&(at, id)| at.since(us(6000 + 1000 * u64::from(id)))).collect();
     assert!(delays.iter().all(|&delay| delay <= Duration::from_millis(4)), "{delays:?}");

@@ -113,8 +113,8 @@ impl Impairments {
         Some(held)
     }
 
-    /// Puts a frame behind all frames that are not held back. Adds an arrival time, `earliest` or later, to the
-    /// sorted times of these frames. Returns the frame's place in the flight.
+    /// Puts a frame behind all frames that are not held back. Adds an arrival time, `earliest` or later, to
+    /// the sorted times of these frames. Returns the frame's position among the frames in flight.
     pub(super) fn send<F>(&mut self, earliest: Time, frame: F, flight: &mut VecDeque<(Time, F)>) -> usize {
         if self.jitter == Duration::ZERO {
             let place = flight.partition_point(|&(other, _)| other <= earliest);

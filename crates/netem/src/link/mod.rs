@@ -82,7 +82,8 @@ impl Service {
         }
     }
 
-    /// Bytes that could have been sent by `now`, and of these those that were; only with a recording.
+    /// Bytes that could have been sent by `now`, and the bytes of these that were sent; only with a
+    /// recording.
     fn usage(&self, now: Time) -> Option<[u64; 2]> {
         match self {
             Self::Constant(_) => None,
@@ -153,9 +154,9 @@ struct Rest<F> {
     loss: Loss,
     loss_rng: Rng,
     impairments: Option<Impairments>,
-    /// The last frame with loss or impairments: the time at which it leaves the transmitter, and its place in
-    /// `flight`, counted from the end; `None` if it was lost. A frame that leaves at another time is the last one in
-    /// `flight`.
+    /// The last frame with loss or impairments: the time at which it leaves the transmitter, and its position
+    /// in `flight`, counted from the end; `None` if it was lost. A frame that leaves at another time is the
+    /// last one in `flight`.
     last_launched: (Time, Option<usize>),
     /// Probability that a frame enters the queue twice.
     duplicate: f64,
@@ -620,7 +621,7 @@ impl<F: Frame> Link<F> {
         }
     }
 
-    /// The frame at a place of the queue, if its arrival is certain by now. The transmitter sends it after
+    /// The frame at a position of the queue, if its arrival is certain by now. The transmitter sends it after
     /// those before it, and its propagation takes the [`delay`](Self::delay).
     #[inline]
     pub fn certain(&self, place: usize) -> Option<&F> {

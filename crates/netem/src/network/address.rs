@@ -1,4 +1,5 @@
-//! Addresses of interfaces. An address is computed from the numbers of link and address, and these from the address.
+//! Addresses of interfaces. An address is computed from the numbers of its link, end and generation, and these
+//! numbers can be computed from the address.
 
 use super::{Interface, IpVersion, MAX_LINKS};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

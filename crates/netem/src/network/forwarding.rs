@@ -24,7 +24,7 @@ impl FlowHash {
         Self(hash)
     }
 
-    /// Choice of a node among `ways` ways, as an index. Different nodes choose independently.
+    /// Choice of a node among `ways` routes, as an index. Different nodes choose independently.
     pub(super) fn choose(self, seed: u64, node: usize, ways: usize) -> usize {
         let hash = mixed(self.0 ^ mixed(seed ^ mixed(node as u64 + 1)));
         ((u128::from(hash) * ways as u128) >> 64) as usize

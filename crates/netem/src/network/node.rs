@@ -59,7 +59,7 @@ pub enum IpVersions {
     V4,
     /// IPv6 only.
     V6,
-    /// Both (dual stack).
+    /// IPv4 and IPv6 (dual stack).
     Both,
 }
 

@@ -202,7 +202,7 @@ fn seed_and_fragments_change_the_choice() {
 
 #[test]
 fn routers_choose_independently() {
-    // Two choices of two ways each: all four paths are used.
+    // Two choices of two routes each: all four paths are used.
     let links = [["S", "A"], ["A", "B"], ["A", "B"], ["B", "C"], ["B", "C"], ["C", "D"]];
     let forwarding = Forwarding { ecmp: true, seed: 1, routers: Vec::new() };
     let mut network = Network::new((&links, &[]), &[["S", "D"]], &[], &forwarding).unwrap();
@@ -289,7 +289,7 @@ fn loops_are_refused() {
 
 #[test]
 fn long_line_of_routers_is_checked() {
-    // More routers than a recursive search has room for on the stack.
+    // With this number of routers, a recursive search would overflow the stack.
     const ROUTERS: usize = 20_000;
     let names: Vec<String> = (0..=ROUTERS + 1).map(|number| format!("n{number}")).collect();
     let links: Vec<_> = names.windows(2).map(|pair| [pair[0].as_str(), pair[1].as_str()]).collect();
@@ -339,7 +339,7 @@ fn further_addresses_are_one_to_one() {
 
 #[test]
 fn routes_use_links_of_their_version() {
-    // The short way carries IPv4 only.
+    // The short route carries IPv4 only.
     let links = [["S", "A"], ["A", "B"], ["A", "C"], ["C", "B"], ["B", "D"]];
     let addresses =
         [IpVersions::Both, IpVersions::V4, IpVersions::V6, IpVersions::Both, IpVersions::Both].map(of);

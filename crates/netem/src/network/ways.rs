@@ -1,4 +1,4 @@
-//! Ways through a network: along shortest paths, or along the tables of routers that override them.
+//! Routes through a network: along shortest paths, or along the tables of routers that override them.
 
 use super::forwarding::{FlowHash, Router};
 use super::{BuildError, Interface, InterfaceAddress, IpVersion, Network};
@@ -10,7 +10,7 @@ impl Network {
         self.seed = seed;
     }
 
-    /// True if a router may choose among several ways for packets of a flow.
+    /// True if a router may choose among several routes for packets of a flow.
     pub fn has_alternatives(&self) -> bool {
         let shared = self.attached.shared().flat_map(|interfaces| {
             // A router with links to several of the interfaces that share an address.
@@ -144,14 +144,14 @@ impl Network {
         Ok(())
     }
 
-    /// Follows all ways from a node in depth. No recursion: a path may have as many nodes as the network.
+    /// Follows all routes from a node in depth. No recursion: a path may have as many nodes as the network.
     fn search_loop(
         &mut self,
         from: usize,
         to: InterfaceAddress,
         visits: &mut [Visit],
     ) -> Result<(), BuildError> {
-        // The nodes of the present path, each with the ways that remain, the next one at the end.
+        // The nodes of the present path, each with the routes that remain, the next one at the end.
         let mut path: Vec<(usize, Vec<Interface>)> = Vec::new();
         let mut reached = Some(from);
         loop {
@@ -189,6 +189,6 @@ enum Visit {
     Missing,
     /// The present path leads through the node.
     OnPath,
-    /// No way from the node leads in a circle.
+    /// No route from the node leads in a circle.
     Done,
 }

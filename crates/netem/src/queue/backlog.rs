@@ -30,7 +30,7 @@ impl<F: Frame> Backlog<F> {
         self.bytes
     }
 
-    /// The frame at a place, counted from the oldest.
+    /// The frame at a position, counted from the oldest.
     #[inline]
     pub fn get(&self, place: usize) -> Option<&F> {
         self.frames.get(place)

@@ -75,8 +75,8 @@ pub trait Queue<F: Frame> {
         false
     }
 
-    /// The frame at `place`, if its admission is final: it will leave unchanged and in its place. Always `None` if a
-    /// queued frame may still be dropped, marked or overtaken.
+    /// The frame at `place`, if its admission is final: it will leave unchanged at its turn. Always
+    /// `None` if a queued frame may still be dropped, marked or overtaken.
     fn peek_committed(&self, _: usize) -> Option<&F> {
         None
     }

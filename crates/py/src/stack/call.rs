@@ -137,7 +137,7 @@ struct Parked {
 }
 
 thread_local! {
-    /// One for all calls of the thread: a connection keeps each waker once, also after timeouts.
+    /// One waker for all calls of the thread: a connection stores each waker once, also after timeouts.
     static PARKED: Arc<Parked> =
         Arc::new(Parked { thread: std::thread::current(), woken: AtomicBool::new(false) });
 }
@@ -167,7 +167,7 @@ impl Wake for Parked {
 struct Task {
     queue: Arc<Queue<u64>>,
     key: u64,
-    /// Its key is in the queue.
+    /// The call's key is in the queue.
     is_queued: AtomicBool,
 }
 

@@ -19,7 +19,7 @@ const MAX_ADDRESSES: usize = 1024;
 pub enum Between {
     /// Any local address, and these addresses and this port of the peer.
     Remote(Vec<IpAddr>, u16),
-    /// These ends.
+    /// The local end that the caller has chosen, and the remote end.
     Ends(Ends),
 }
 

@@ -73,7 +73,7 @@ fn recording_without_data_has_no_byte_of_it() {
         |recording: &[u8]| recording.windows(16).any(|window| parts.iter().any(|part| part == window));
     assert!(contains(&data.recordings[0]) && contains(&data.recordings[1]));
     assert!(!contains(&plain.recordings[0]) && !contains(&plain.recordings[1]));
-    // Fewer bytes than half of the headers alone.
+    // The recording has fewer bytes than half of the packets' headers.
     let packets = plain.sent.iter().sum::<usize>();
     assert!(plain.recordings.iter().map(Vec::len).sum::<usize>() < 2 * packets * 48, "{packets} packets");
 }
@@ -127,7 +127,7 @@ fn records(recording: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn truncated_recording_is_an_error_at_any_place() {
+fn truncation_of_a_recording_is_always_an_error() {
     let recorded = run(&Task { bytes: [3000, 1000], ..task(protocol(Protocols::MPTCP, &[])) });
     let whole = &recorded.recordings[1];
     for len in (0..whole.len()).step_by(7) {

@@ -30,7 +30,8 @@ pub(super) enum New {
     Addresses(bool),
     /// A new value of a flow.
     Flow(FlowChange),
-    /// A table that the queue of that time completes; index in the list of such tables.
+    /// A partial table of a queue, as an index in the list of such tables. The queue at the time of the event
+    /// completes it.
     Queue(usize),
 }
 

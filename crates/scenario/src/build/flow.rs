@@ -23,7 +23,7 @@ pub(super) fn is_host(flows: &[Placed], node: &String) -> bool {
     flows.iter().any(|p| [&p.flow.from, &p.flow.to].contains(&node) || p.flow.meets() == node)
 }
 
-/// The flow of a connection, which may be one behind a proxy, or one of several.
+/// The flow of a connection; the connection may be one behind a proxy, or one of several at the same time.
 pub(super) fn placed_of<'a>(scenario: &Scenario, flows: &'a [Placed], connection: usize) -> &'a Placed {
     &flows[scenario.flows_of_connections()[connection]]
 }
@@ -154,7 +154,7 @@ fn through(values: &Values, owner: &str) -> Result<Option<String>, Fault> {
 /// The playout delay of a call without `playout`.
 const DEFAULT_PLAYOUT: Duration = Duration::from_millis(60);
 
-/// The call as which datagrams are rated.
+/// The voice call as which the quality of a flow's datagrams is rated.
 fn voice(values: &Values, owner: &str) -> Result<Option<Voice>, Fault> {
     let playout = values.find("playout");
     let Some(codec) = values.find("voice") else {
@@ -283,7 +283,7 @@ static RESTRICTIONS: &[Restriction] = &[
         whom: "controls that couple paths",
         allows_default: true,
     },
-    // Coupled controls, and those with other signals than losses, have floors of their own.
+    // Coupled controls, and controls that do not react to losses, have their own minimum of the threshold.
     Restriction {
         key: "ssthresh_floor",
         supports: |control| !control.coupled && control.signal == Signal::Loss,

@@ -27,8 +27,8 @@ pub(super) fn check(links: &[Link], flows: &[Placed]) -> Result<(), Fault> {
         let [a, b] = [from, to].map(|node| everywhere[network.indices[node]]);
         let message = if a == b {
             format!(
-                "flow {flow}: {to_shown} cannot be reached from {from_shown}, because every way leads through a host, \
-                 and a node at the end of a flow does not forward; put a router between them"
+                "flow {flow}: {to_shown} cannot be reached from {from_shown}, because every route leads through a \
+                 host, and a node at the end of a flow does not forward; put a router between them"
             )
         } else {
             format!("flow {flow}: no links connect {from_shown} with {to_shown}; add the missing [[link]]")

@@ -27,14 +27,14 @@ pub(super) fn workload(
         "recorded" => Workload::Recorded(message_files::recording(values.get("file"), source)?),
         "saturated" => Workload::Saturated { message },
         "file" => Workload::File {
-            size: sizes("size")?.expect("required"),
+            size: sizes("size")?.expect("the table of keys requires a size"),
             message,
             arrivals: values
                 .find("arrivals")
                 .map(|entry| arrivals(entry.value.table(), owner))
                 .transpose()?,
         },
-        "rate" => Workload::Rate { rate: rate.expect("required"), message: sized() },
+        "rate" => Workload::Rate { rate: rate.expect("the table of keys requires a size"), message: sized() },
         "on-off" => Workload::OnOff { bursts: bursts(entry, owner, header)?, rate, message: sized() },
         "messages" => Workload::Messages {
             message: sized(),
@@ -45,7 +45,7 @@ pub(super) fn workload(
         },
         "request-response" => Workload::RequestResponse {
             request: sizes("request")?.expect("the table of keys has a default"),
-            response: sizes("response")?.expect("required"),
+            response: sizes("response")?.expect("the table of keys requires a size"),
             think: values.time("think"),
             exponential: pick(DISTRIBUTIONS, values.text("distribution")),
             count: values.find("count").map(|entry| entry.value.integer()),
@@ -67,7 +67,7 @@ const MIN_INTERVAL: Duration = Duration::from_micros(10);
 fn arrivals(values: &Values, owner: &str) -> Result<Arrivals, Fault> {
     let mean_interval = values.time("mean_interval");
     if mean_interval < MIN_INTERVAL {
-        let origin = values.find("mean_interval").expect("required").origin;
+        let origin = values.find("mean_interval").expect("the table of keys requires a size").origin;
         let message =
             format!("workload.arrivals.mean_interval of {owner} is below 10 us; write at least \"10 us\"");
         return Err(Fault::new(origin, message));
@@ -83,7 +83,7 @@ fn arrivals(values: &Values, owner: &str) -> Result<Arrivals, Fault> {
 /// The shape of Pareto distributions of bursts without `shape`.
 const DEFAULT_SHAPE: f64 = 1.5;
 
-/// Its maximum: larger shapes have a finite variance.
+/// Maximum of `shape`: above it the distribution has a finite variance.
 const MAX_SHAPE: f64 = 2.0;
 
 /// Bursts by their mean lengths, or by their times.

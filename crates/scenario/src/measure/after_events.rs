@@ -83,8 +83,8 @@ impl AfterEvents {
         (until > self.events[0]).then(|| self.longest.max(self.pause(until)))
     }
 
-    /// The index of the event after which the fewest bytes were delivered within [`AFTER_EVENT_SPAN`], with their number. Spans
-    /// that do not end until `end` do not count.
+    /// The index of the event after which the fewest bytes were delivered within [`AFTER_EVENT_SPAN`], and
+    /// the number of these bytes. Spans that end after `end` do not count.
     pub fn least(&self, end: Time) -> Option<(usize, u64)> {
         let mut ended = self.clone();
         ended.advance(end);

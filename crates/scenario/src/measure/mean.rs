@@ -66,7 +66,7 @@ impl<const N: usize> TimeMeans<N> {
         (self.sums[at] + rest) as f64 / span as f64
     }
 
-    /// The largest value at a place.
+    /// The maximum of one value over time.
     pub const fn max(&self, at: usize) -> u64 {
         self.max[at]
     }

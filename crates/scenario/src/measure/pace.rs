@@ -62,7 +62,8 @@ impl Pace {
         Some(STEP_LENGTH.saturating_mul((at - first) as u64))
     }
 
-    /// Delivery of the flow in the last three seconds, relative to that in the same time before the outage.
+    /// Bytes delivered in the last three seconds, relative to the bytes delivered in an equal time before the
+    /// outage.
     pub fn share(&self, until: Time) -> Option<f64> {
         let end = step(until);
         let start = end.checked_sub(LAST_STEPS).filter(|&start| start >= self.up())?;
@@ -135,7 +136,7 @@ mod tests {
         // four of 100 are enough.
         assert_eq!(pace(0, 9.0).recovery(at(15.0)), Some(Duration::from_secs(4)));
         assert_eq!(pace(50, 9.0).recovery(at(15.0)), Some(Duration::from_millis(3900)));
-        assert_eq!(pace(95, 9.0).recovery(at(15.0)), Some(Duration::ZERO), "it was never much slower");
+        assert_eq!(pace(95, 9.0).recovery(at(15.0)), Some(Duration::ZERO), "the flow was never much slower");
         assert_eq!(pace(0, 14.0).recovery(at(15.0)), Some(Duration::from_secs(9)));
         assert_eq!(pace(0, 14.1).recovery(at(15.0)), None, "nine steps hold five spans");
         assert_eq!(pace(0, 12.0).share(at(15.0)), Some(1.0));

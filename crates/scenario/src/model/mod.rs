@@ -108,7 +108,9 @@ impl Scenario {
         let tables: Vec<_> = only
             .map(|host| Table {
                 host: &host.name,
-                default: host.default_route.expect("the parser requires it without policy routing"),
+                default: host
+                    .default_route
+                    .expect("without policy routing, the parser requires a default route"),
                 routes: host.routes.iter().map(|route| [route.to, route.by]).collect(),
             })
             .collect();
@@ -294,7 +296,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// The link's versions of IP, in a scenario whose other links have these.
+    /// The link's versions of IP; `others` are those of links without versions of their own.
     pub fn versions(&self, others: IpVersions) -> IpVersions {
         self.ip.unwrap_or(others)
     }
@@ -462,7 +464,7 @@ pub enum Directions {
     Both,
     /// For a link: from its first node to its second. For a flow: from the sending host to the receiving one.
     Forward,
-    /// The other way.
+    /// The opposite direction.
     Reverse,
 }
 

@@ -180,7 +180,7 @@ impl Capture {
         }
     }
 
-    /// The bytes of an IP packet of a flow, if it is one's, pass a link end.
+    /// Records the bytes of an IP packet that passes a link end; `flow` is its flow, if it belongs to one.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -191,7 +191,7 @@ impl Capture {
         }
     }
 
-    /// The bytes of an IP packet that a link end was to send are dropped.
+    /// Records the bytes of an outgoing IP packet of a link end that is dropped.
     ///
     /// # Errors
     /// If the file cannot be written.

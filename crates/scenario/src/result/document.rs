@@ -275,9 +275,9 @@ part! {
         /// From the arrival of a connection to the reading of its last byte; absent if none finished in the measured part.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         completion_time_s: Option<Quantiles>,
-        /// These times relative to the completion time of the same file, alone in the network as it is at the start, and
-        /// without losses of the loss models; numbers without a unit. Of a random thousand of the connections, if more
-        /// finished.
+        /// Slowdown: `completion_time_s` divided by the completion time of the same file alone in the
+        /// network, with the links' values at the start and without losses of the loss models; a number
+        /// without a unit. If more than 1,000 connections finished, of 1,000 random ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slowdown: Option<Quantiles>,
         /// If links fail and recover: time from the last link's recovery to the first of six successive spans that
@@ -486,7 +486,7 @@ part! {
 }
 
 part! {
-    /// Experimental: the record of a router with network control about the way of a path.
+    /// Experimental: the record of a router with network control about the route of a path.
     RouterRecord {
         /// Name of the router.
         router: String,

@@ -13,7 +13,7 @@ pub fn define(mut root: Value) -> Value {
     while let Some((text, key)) = longest_repeated(&root, &definitions) {
         let name = free_name(&key, &definitions);
         let reference = json!({ "$ref": format!("#/$defs/{name}") });
-        let repeated: Value = serde_json::from_str(&text).expect("it was written as JSON");
+        let repeated: Value = serde_json::from_str(&text).expect("the text was written as JSON");
         replace(&mut root, &repeated, &reference);
         definitions.values_mut().for_each(|definition| replace(definition, &repeated, &reference));
         definitions.insert(name, repeated);

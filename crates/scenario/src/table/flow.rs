@@ -104,7 +104,7 @@ pub(crate) struct Own {
     pub key: Key,
     /// The protocol's key before which it stands in documents.
     pub before: &'static str,
-    /// Place of the key in the canonical form.
+    /// Position of the key in the canonical form.
     pub place: Place,
 }
 

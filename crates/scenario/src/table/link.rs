@@ -54,7 +54,8 @@ pub(crate) static LINK: Section = Section {
                 "tunnel",
                 Shape::Section(|| &TUNNEL),
                 Default::Nothing("both nodes on one machine"),
-                "The way of its packets between the two machines of a testbed, if its nodes are on different ones.",
+                "The tunnel that carries its packets between the two machines of a testbed, if its nodes are on \
+                 different ones.",
             ),
         ],
         MODEL,
@@ -102,8 +103,8 @@ static MODEL: &[Key] = &[
         "jitter",
         Shape::Time { zero: true },
         Default::Is("\"0 ms\""),
-        "Each packet is delayed further by a uniform draw from 0 to this. Packets at shorter distances keep \
-         their order: the first one gets the earliest of the drawn times.",
+        "Each packet is delayed further by a uniform draw from 0 to this. Packets that follow each other more closely \
+         keep their order: the first one gets the earliest of the drawn times.",
     ),
     Key::new(
         "mtu",

@@ -140,7 +140,7 @@ pub(super) static HOST: Section = Section {
         Key::new(
             "default_route",
             Shape::Name,
-            Default::Nothing("the first link that leads to an address"),
+            Default::Nothing("for each address, the first link that leads to it"),
             "The link of the host to all addresses without a route. Required if `policy_routing` is false.",
         ),
         Key::new(
@@ -154,9 +154,9 @@ pub(super) static HOST: Section = Section {
             "policy_routing",
             Shape::Flag,
             Default::Is("true"),
-            "Whether every address has a separate table, whose only route is the address's link. Without, \
-             all packets of the host leave by its main table, whatever their source address: the state of an \
-             unconfigured host with several links, whose subflows then share one link. Applies to every host \
+            "Whether every address has a separate table, whose only route is the address's link. With \
+             `false`, all packets of the host leave by its main table, whatever their source address: the state of \
+             an unconfigured host with several links, whose subflows then share one link. Applies to every host \
              of a flow, of any protocol. Networks here carry packets with foreign source addresses; some \
              providers do not (BCP 38).",
         ),
@@ -164,8 +164,8 @@ pub(super) static HOST: Section = Section {
             "mptcp",
             Shape::Flag,
             Default::Is("true"),
-            "Whether the host supports Multipath TCP. Without, it ignores MP_CAPABLE, and its own mptcp flows open \
-             plain TCP: every mptcp flow of the host falls back. In the kernel's world this is `net.mptcp.enabled`.",
+            "Whether the host supports Multipath TCP. With `false`, it ignores MP_CAPABLE, and its own mptcp flows \
+             open plain TCP: every mptcp flow of the host falls back. In the kernel's world this is `net.mptcp.enabled`.",
         ),
         Key::new(
             "cost",
@@ -336,7 +336,7 @@ static OF_LINK: &[Key] = &[
         "With `state = \"up\"`: whether hosts at the link's ends have the addresses that they had, or new ones, as after a \
          change of the access point. Packets to an old address are lost. Multipath TCP withdraws the old address, joins \
          from the new one and, at the accepting end, announces it. SCTP with `asconf` adds the new address and deletes \
-         the old one; without, it keeps its other addresses. A TCP connection at an old address ends by its timeout. A \
+         the old one; without `asconf`, it keeps its other addresses. A TCP connection at an old address ends by its timeout. A \
          link gets new addresses at most 255 times.",
     ),
     Key::new(

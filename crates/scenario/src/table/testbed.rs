@@ -30,8 +30,8 @@ const NODES: Shape = Shape::List { of: &Shape::Name, min: 1, max: 65_535 };
 /// `tunnel` of a link.
 pub(crate) static TUNNEL: Section = Section {
     title: "tunnel = { … } of a link",
-    doc: "The way of a link's packets between the two machines of a testbed. Its delay and losses add to those of the \
-          link. The machines' network must carry unfragmented packets of the link's `mtu` and the headers of the tunnel.",
+    doc: "The tunnel that carries a link's packets between the two machines of a testbed. Its delay and losses add to \
+          those of the link. The machines' network must carry unfragmented packets of the link's `mtu` and the headers of the tunnel.",
     keys: &[&[
         Key::new(
             "kind",

@@ -3,8 +3,8 @@
 use super::super::document::{self, Data, Node, Table};
 use super::super::{catalogue, parse, reseed, to_toml};
 
-/// A case of bad input: its changes of the base scenario (or a whole text instead), the overrides, and the
-/// message after the file's name.
+/// A bad input: its changes of the base scenario (or a whole text instead), its overrides, and the expected
+/// message without the file's name.
 #[derive(Debug)]
 struct Case {
     changes: Vec<(String, String)>,

@@ -113,7 +113,7 @@ fn flow_defaults_apply_to_flows_with_the_key() {
         panic!("seven flows")
     };
     assert_eq!((proxied.through.as_deref(), proxied.meets(), asks.meets()), (Some("P"), "P", "B"));
-    assert!(proxied.begins_on([1, 3]), "its first path ends at its proxy");
+    assert!(proxied.begins_on([1, 3]), "the flow's first path ends at its proxy");
     let Protocol::Tcp(settings) = &tcp.protocol else { panic!("{tcp:?}") };
     assert_eq!(settings.congestion.entry.name, "reno", "an alias is replaced by the name");
     assert_eq!(settings.rto.min, Duration::from_millis(300));
@@ -148,7 +148,7 @@ fn flow_defaults_apply_to_flows_with_the_key() {
     );
     let Protocol::Sctp(sctp) = &single.protocol else { panic!("{single:?}") };
     assert_eq!((sctp.cmt, sctp.splitting.sides, sctp.scheduler.name), (false, Sides::None, "weighted"));
-    assert_eq!(sctp.congestion.options.slow_start, SlowStart::Rfc, "it has no coupled control");
+    assert_eq!(sctp.congestion.options.slow_start, SlowStart::Rfc, "the protocol has no coupled control");
     let call = Voice { codec: Codec::G729, playout: Duration::from_millis(80) };
     assert_eq!((datagrams.voice, tcp.voice), (Some(call), None));
     assert_eq!((&datagrams.protocol, datagrams.direction), (&Protocol::Udp, Directions::Both));
@@ -302,7 +302,7 @@ fn middleboxes_and_hosts_are_overridden_by_name() {
     assert_eq!(to_toml(&scenario), to_toml(&declared));
     let names =
         |links: &[usize]| links.iter().map(|&at| scenario.links[at].name.as_str()).collect::<Vec<_>>();
-    // The server sends the download and receives the call: only by name there is an inside.
+    // The server sends the download and receives the call, so the links of the inside must be named.
     assert_eq!(names(&scenario.middleboxes[0].from), ["wifi"]);
     let message = with(&base, &[("middlebox.ruoter.does.kind", "nat")]).unwrap_err().to_string();
     assert!(message.ends_with("there is no middlebox \"ruoter\"; did you mean \"router\"?"), "{message}");
@@ -669,7 +669,7 @@ fn new_queue_is_completed_from_the_present_one() {
     let found = queues_of_events(
         "{ kind = \"codel\", limit = \"50 packets\" }",
         &[
-            // Later in the file, and earlier in time.
+            // This event is later in the file, but earlier in time.
             ("3 s", "direction = \"forward\"\nset = { queue = { target = \"9 ms\" } }"),
             ("1 s", "set = { queue = { limit = \"20 packets\" } }"),
             ("2 s", "set = { queue = { kind = \"fifo\" } }\ndirection = \"reverse\""),

@@ -11,9 +11,9 @@ use std::sync::Arc;
 /// The bursts of a workload, one after the other.
 #[derive(Clone, Debug)]
 pub(super) enum Spans {
-    /// With drawn lengths; the first begins at `start`, until which there was silence.
+    /// Bursts with drawn lengths; before the first, at `start`, there is silence.
     Drawn { on: Interval, off: Interval, start: Option<Time> },
-    /// With given times, cut at the start; the next one is `at`.
+    /// Bursts with given times, without the part before the start; the next burst has index `at`.
     Given { periods: Arc<[[Time; 2]]>, at: usize, start: Time },
 }
 

@@ -102,7 +102,8 @@ pub(super) struct Authentication {
     secret: Secret,
     /// Algorithm of the codes sent to the peer.
     algorithm: HmacId,
-    /// Chunk types that need a code on the way to the peer, and those that need one on the way to this endpoint.
+    /// Chunk types that need an authentication code if sent to the peer (`required`) and if received from it
+    /// (`expected`).
     required: Box<[u8]>,
     expected: Box<[u8]>,
 }

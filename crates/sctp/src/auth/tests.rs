@@ -100,8 +100,8 @@ fn unwritten_auth_is_verified_by_the_secret() {
     }
 }
 
-/// RFC 4895 §3.2, §6.2: chunks of the types that the peer lists are sent after an AUTH, except those that must not be
-/// authenticated. Chunks before the AUTH keep their place.
+/// RFC 4895 §3.2, §6.2: chunks of the types that the peer lists are sent after an AUTH, except those that
+/// must not be authenticated. Chunks before the AUTH keep their positions.
 #[test]
 fn listed_chunks_are_sent_behind_an_auth() {
     let every: Box<[u8]> = [kind::INIT, kind::SHUTDOWN_COMPLETE, kind::DATA, kind::AUTH, kind::SACK].into();

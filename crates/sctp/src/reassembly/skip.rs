@@ -29,7 +29,7 @@ impl Reassembly {
                 if stream.gone.is_none_or(|gone| gone.before(number)) {
                     stream.gone = Some(number);
                 }
-                // The abandoned numbers are those in the half of the number space before this one.
+                // The abandoned numbers are the half of the number space before this number.
                 let first = skip.number.wrapping_sub(1 << 31);
                 self.drop_partials((skip.stream, true), (first, skip.number), inbox);
             } else {

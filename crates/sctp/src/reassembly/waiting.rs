@@ -3,8 +3,8 @@
 use super::{Fragment, Reassembly};
 
 impl Reassembly {
-    /// Number of entries before the place of a fragment: of a whole ordered message, the waiting messages of its stream
-    /// with a lower number; of a part of a message, the waiting parts.
+    /// Number of entries before the position of a fragment. For a whole ordered message, these are the
+    /// waiting messages of its stream with a lower number; for a part of a message, the waiting parts.
     pub fn waiting_before(&self, piece: &Fragment) -> u64 {
         let Some(stream) = self.streams.get(usize::from(piece.stream)) else { return 0 };
         let count = match piece.number {

@@ -215,7 +215,8 @@ impl SendQueue {
         if at > 0 || self.single {
             return Some(left);
         }
-        // The front message determined the order, unless the scheduler ignores it; then the stream keeps its place.
+        // The front message determined the order, unless the scheduler ignores it; then the stream keeps its
+        // position.
         self.current.take_if(|current| *current == stream);
         let key = self.ready.iter().copied().find(|&(_, ready)| ready == stream);
         let stays = !self.streams[usize::from(stream)].queue.is_empty()

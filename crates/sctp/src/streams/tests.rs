@@ -41,7 +41,7 @@ fn fair_serves_stream_that_sent_least() {
 }
 
 #[test]
-fn a_begun_message_continues_before_other_streams() {
+fn a_started_message_precedes_other_streams() {
     let mut queue = SendQueue::new(StreamScheduler::RoundRobin, false, 2, 0);
     queue.push(0, &Write::bytes(200));
     assert_eq!(queue.cut(100).map(|p| (p.first, p.last)), Some((true, false)));

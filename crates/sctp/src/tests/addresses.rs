@@ -76,7 +76,7 @@ fn an_address_with_data_in_flight_goes_and_returns() {
     assert!(net.ends[B].path(PathId(1)).unwrap().usable);
 }
 
-/// The wildcard deletes all addresses except the source of the packet (RFC 5061 §4.2.2).
+/// The wildcard address deletes all addresses except the source of the packet (RFC 5061 §4.2.2).
 #[test]
 fn the_wildcard_deletes_all_but_the_source() {
     let (mut net, tag, serial) = busy();

@@ -191,7 +191,8 @@ fn an_old_cookie_does_not_disturb_a_new_association() {
     net.run_until(at_ms(100));
     let echo = log.borrow().iter().find(|(_, p)| matches!(body(p).chunks[0], Chunk::CookieEcho(_))).cloned();
     let (_, echo) = echo.expect("sent by then");
-    // Long after its lifetime: the tags are the same, so it is acknowledged again without any other effect.
+    // The cookie arrives long after its lifetime. Its tags are those of the association, so it is
+    // acknowledged again without any other effect.
     net.run_until(at_ms(100_000));
     net.inject(B, echo);
     assert_eq!(net.extra(B, "restarts"), 0);
@@ -259,7 +260,8 @@ fn reneged_chunks_are_in_flight_again() {
     let (mut net, tag, first) = five_in_flight();
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), vec![GapBlock::new(2, 4)])]));
     assert_eq!(net.ends[A].report().paths[0].outstanding, 2 * 1440);
-    // A SACK without the gap blocks acknowledges nothing new, and may have been overtaken.
+    // A SACK without gap blocks acknowledges nothing new, and may be an old one that newer SACKs have
+    // overtaken.
     net.inject(A, forged(A, tag, vec![sack(first.sub(1), vec![])]));
     assert_eq!((net.extra(A, "sacks_ignored"), net.extra(A, "chunks_reneged")), (1, 0));
     // With a new acknowledgement, the SACK is used.

@@ -284,7 +284,7 @@ fn a_collision_with_another_tag_changes_the_keys() {
         init.initial_tsn = Serial(first);
     }
     let (origin, _) = Origin::of(&init).expect("SCTP");
-    // The case in which A has sent its own INIT and then responds to this one.
+    // A has sent its own INIT before it responds to this one.
     let known = Known::Begun { tag, tsn, ties: (0, 0) };
     net.ends[A].core.answer_init(net.now, origin, init_of(&init), known);
     let init_ack = net.ends[A].poll_transmit(net.now).expect("INIT ACK");

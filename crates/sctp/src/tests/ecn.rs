@@ -45,7 +45,7 @@ fn marks_cut_the_window_once_a_round_trip() {
     assert!(capable >= 1_000);
     let counters = net.ends[A].path(PathId(0)).unwrap().counters;
     assert_eq!((counters.ecn_reductions, counters.recoveries, counters.timeouts), (2, 0, 0));
-    // At the most until the answer is there, a round trip of 40 ms later and with every second packet.
+    // Each second packet is answered with an ECNE, until the CWR arrives a round trip of 40 ms later.
     assert!((2..100).contains(&echoes), "{echoes}");
 }
 

@@ -186,8 +186,8 @@ fn mechanisms_wait_for_the_end_of_start_up() {
     assert!(net.extra(A, "chunks_rescheduled") > 0);
 }
 
-/// Half of a receive buffer of 100,000 bytes holds 34 chunks of 1444 bytes, however many chunks the other path
-/// retransmits.
+/// Half of a receive buffer of 100,000 bytes holds 34 chunks of 1444 bytes. Retransmissions of the other path
+/// do not change that.
 #[test]
 fn retransmissions_keep_the_share_of_the_other_path() {
     let slow = Link { rate: 800_000, ..Link::new(1, 28) };

@@ -45,7 +45,8 @@ fn association_survives_outages_of_all_paths() {
             net.links[link].up = up;
         }
         let before = net.ends[B].report().delivered;
-        // The longest timer is 60 s; a receiver that hears nothing more gives up within that time if it ever does.
+        // The longest timer is 60 s; a receiver without packets ends the association within that time or not
+        // at all.
         net.run_until(net.now + ms(150_000));
         assert_eq!([net.closed(A), net.closed(B)], [None, None], "case {case}, {paths} paths: {outages:?}");
         let after = net.ends[B].report().delivered;

@@ -75,15 +75,15 @@ pub struct App {
     pub booked: usize,
     /// Number of parts of abandoned messages.
     pub aborted: usize,
-    /// True if to close after everything is written.
+    /// True if this end closes after everything is written.
     pub close: bool,
     /// Time before which nothing is read.
     pub reads_from: Time,
     pub written: Vec<(u64, Write)>,
     /// Deliveries, each with the offset of its bytes at the writer.
     pub read: Vec<Delivery>,
-    /// Bytes read of messages that come in parts, by stream and kind, and the number of parts that were not
-    /// the last.
+    /// For messages that are read in parts, by stream and kind: bytes read, and number of parts except the
+    /// last.
     pub parts: BTreeMap<(u16, bool), Delivery>,
     pub in_parts: usize,
     /// Offset at the writer of each received fragment, by key.
@@ -316,7 +316,7 @@ impl Net {
                 let collected = Collected::from(&mut self.ends[end], self.now);
                 let Collected { packets, events, forgotten, .. } = collected;
                 for key in forgotten.iter().flat_map(|&(first, count)| first..first + u64::from(count)) {
-                    assert!(self.apps[end].fragments.remove(&key).is_some(), "it was placed");
+                    assert!(self.apps[end].fragments.remove(&key).is_some(), "the fragment was placed");
                 }
                 idle &= packets.is_empty() && events.is_empty();
                 for packet in packets {
@@ -439,7 +439,7 @@ impl Net {
         self.check_so_far(from);
     }
 
-    /// Checks the delivered messages in the same way; others may be missing.
+    /// Checks only the delivered messages; other messages may be missing.
     pub fn check_so_far(&self, from: usize) {
         let (written, read) = (&self.apps[from].written, &self.apps[1 - from].read);
         let mut open: BTreeMap<u64, Write> = written.iter().copied().collect();

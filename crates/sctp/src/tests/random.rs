@@ -241,7 +241,7 @@ fn run(faults: &[Fault], switches: &Switches, load: &Load) {
     }
 }
 
-/// One of each kind.
+/// Reliabilities of every kind, with several limits.
 fn limits() -> Vec<Reliability> {
     vec![
         Reliability::Lifetime(ms(150)),

@@ -117,7 +117,7 @@ fn forward_tsn_waits_for_the_reset_response() {
 fn tsn_reset_forgets_unanswered_marks() {
     let mut net = opened(false);
     let marked = |net: &mut Net, mark: bool| {
-        let State::Open(open) = &mut net.ends[B].state else { panic!("it is up") };
+        let State::Open(open) = &mut net.ends[B].state else { panic!("the association is open") };
         if mark {
             open.extensions.ecn = true;
             open.note_mark(Some(0), open.inbound.cumulative());

@@ -124,14 +124,14 @@ fn restart_does_not_undo_a_close() {
     assert_eq!(net.closed(B), Some(Reason::Closed));
 }
 
-/// Both ends begin at once, and one of them dies after it has answered and begins again. The other is
-/// established with the first when the cookie of the second comes. It continues with the second.
+/// Both ends open the association at once. B crashes after its answer and opens it again. A has established
+/// the association with the first B when the second B's COOKIE ECHO arrives, and continues with the second.
 #[test]
 fn collision_with_a_restarted_peer_is_a_restart() {
     let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
     net.connect();
     net.run_until(at_ms(1_000));
-    // The case in which A answers B's INIT while A itself begins: the cookie has A's own tag and TSN.
+    // A answers B's INIT although A itself has sent an INIT: the cookie has A's own tag and TSN.
     let (tag, tsn) = {
         let super::super::association::State::Open(open) = &net.ends[A].state else { panic!("established") };
         (open.local_tag, open.outbound.sent.base() as u32)
@@ -174,7 +174,7 @@ fn unconfirmed_addresses_get_one_heartbeat_at_a_time() {
     }));
     net.connect();
     net.run_until(at_ms(900));
-    // One to the second address, which answers, and one to the first of the others, which does not.
+    // One heartbeat goes to the second address, which answers, and one to the first unanswering address.
     assert_eq!(log.borrow().len(), 2, "{:?}", log.borrow());
     net.run_until(at_ms(1_000_000));
     let mut asked: Vec<_> = log.borrow().iter().map(|(_, to)| *to).collect();

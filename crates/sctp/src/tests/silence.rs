@@ -125,7 +125,11 @@ fn dead_path_without_chunks_in_flight_is_suspected() {
     assert_eq!(net.extra(A, "path_suspicions"), 1);
     let before = net.ends[A].path(PathId(1)).unwrap().counters.bytes_sent;
     net.run_until(at_ms(10_000));
-    assert_eq!(net.ends[A].path(PathId(1)).unwrap().counters.bytes_sent, before, "it carries no data");
+    assert_eq!(
+        net.ends[A].path(PathId(1)).unwrap().counters.bytes_sent,
+        before,
+        "the suspected path carries no data"
+    );
 }
 
 /// A long slow path and a short one, with a buffer that the slow one alone can fill.
@@ -226,7 +230,7 @@ fn abandoned_probe_is_not_answered() {
     net.filter = None;
     net.apps[A].outbox.extend(bulk(1, 9_000));
     net.drain();
-    assert_eq!(net.apps[A].abandoned.len(), 1, "it makes room for a more important message");
+    assert_eq!(net.apps[A].abandoned.len(), 1, "the message makes room for a more important one");
     net.run_until(at_ms(5_000));
     net.check(A);
     let path = net.ends[A].path(PathId(0)).unwrap();

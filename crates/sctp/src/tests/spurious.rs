@@ -4,7 +4,7 @@ use super::pair::{A, App, B, Link, Net, at_ms, bulk, ms};
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_multipath::PathId;
 
-/// Packets change places with up to eight others.
+/// Each packet may overtake up to eight others.
 fn overtaken(cmt: bool) -> Net {
     let mut net = Net::new(vec![Link { queue: 1_000, jitter: ms(2), ..Link::new(50, 10) }], |_, config| {
         (config.cmt, config.dac) = (cmt, cmt);
@@ -53,7 +53,7 @@ fn timeout_caused_by_delay_is_undone() {
     net.run_until(at_ms(2_720));
     let after = net.ends[A].path(PathId(0)).unwrap();
     assert_eq!(after.counters.timeouts, 1);
-    // The packets that were delayed less and less changed places, too.
+    // Packets with decreasing delays arrive in another order, too.
     assert!(net.extra(A, "spurious_reactions") >= 1);
     assert!(after.cwnd > 60_000 && after.ssthresh >= 60_000, "{after:?}");
     assert!(net.extra(A, "chunks_retransmitted") < 5, "chunks in flight are not retransmitted");
@@ -61,7 +61,7 @@ fn timeout_caused_by_delay_is_undone() {
     net.check(A);
 }
 
-/// A timeout that comes with a loss is none to take back.
+/// A timeout that follows a real loss must not be undone.
 #[test]
 fn timeout_with_a_loss_is_not_undone() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, _| {});

@@ -433,7 +433,7 @@ proptest! {
         net.check(B);
         for end in [A, B] {
             prop_assert_eq!(net.closed(end), None);
-            let State::Open(open) = &net.ends[end].state else { panic!("it is up") };
+            let State::Open(open) = &net.ends[end].state else { panic!("the association is open") };
             let changes = &open.reconfig;
             let idle = (changes.requests.pending.is_none(), changes.requests.waiting.len(), changes.due());
             prop_assert_eq!(idle, (true, 0, Time::MAX), "every change has ended");

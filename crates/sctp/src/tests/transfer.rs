@@ -70,7 +70,7 @@ fn fast_retransmission_restarts_the_t3_timer() {
 
 /// The initial window of 4404 bytes holds three chunks of 1440 + 16 bytes, or four if it may be overshot.
 #[test]
-fn a_packet_may_overshoot_the_window_if_asked() {
+fn a_packet_may_exceed_the_window_if_configured() {
     for (overshoot, packets) in [(false, 3), (true, 4)] {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, config| config.overshoot = overshoot);
         net.apps[A] = App::sends(bulk(100, 1440));

@@ -45,7 +45,8 @@ fn both_ends_need_a_lower_layer_with_error_detection() {
     }
 }
 
-/// RFC 9653 §5.2: a request to change addresses may come from one that its receiver does not know, and so not whose packet it is.
+/// RFC 9653 §5.2: a request to change addresses may come from an unknown address, so the receiver does not
+/// know which association the packet belongs to.
 #[test]
 fn requests_to_change_addresses_have_a_checksum() {
     let mut net = Net::new(vec![Link::new(10, 5), Link::new(10, 5)], |_, config| {

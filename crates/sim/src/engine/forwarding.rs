@@ -40,7 +40,7 @@ pub enum Role {
     Feeds,
     /// The packets are for an end of a flow that shares neither its first nor its last links with others.
     LeadsTo(u32),
-    /// Neither of these properties.
+    /// Neither of the other two properties holds.
     Plain,
 }
 
@@ -247,7 +247,7 @@ mod tests {
         keeps_order[0] = false;
         let graph = graph(&dumbbell(), keeps_order);
         assert_eq!((graph.upstream(6), graph.upstream(3)), (None, Some(1)));
-        assert_eq!(ingress(&graph, 1), [6], "its ingress link is unaffected");
+        assert_eq!(ingress(&graph, 1), [6], "the ingress link of this end is unaffected");
     }
 
     #[test]

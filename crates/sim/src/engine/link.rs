@@ -145,8 +145,8 @@ pub fn route_hash(packet: &Packet) -> FlowHash {
 #[repr(align(64))]
 pub struct LookaheadLink {
     link: Link<PacketRef>,
-    /// Time at which the last frame taken ahead leaves, rounded up, and the part of a nanosecond by which it leaves
-    /// earlier.
+    /// Time at which the last frame taken ahead leaves, rounded up to a nanosecond, and the fraction of a
+    /// nanosecond by which that is too late.
     reserved: Time,
     early: u16,
     /// Number of frames in the queue, from the first on, that were taken ahead.
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn handle_has_length_and_mark() {
+    fn packet_handle_has_length_and_ecn_field() {
         for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
             let mut frame = PacketRef::new(3, 65_575, ecn);
             assert_eq!((frame.wire_len(), frame.ecn()), (65_575, ecn));

@@ -1,7 +1,7 @@
 //! Flows whose connections begin during the run, each with its own file.
 //!
-//! Each connection takes one of the flow's places, which are as many as the connections that may be open at the same
-//! time. A place is free again, without the endpoints of its connection, once both ends have closed it, or once one has
+//! Each connection takes one of the flow's slots, which are as many as the connections that may be open at the same
+//! time. A slot is free again, without the endpoints of its connection, once both ends have closed it, or once one has
 //! failed. So memory depends on the number of open connections.
 
 use super::applications::Transfer;
@@ -35,11 +35,11 @@ pub struct ArrivingFlow {
     template: Template,
     process: ArrivalProcess,
     start: Time,
-    /// Places without a connection, by their indices among the connections: the one that is free longest is first.
+    /// Slots without a connection, by their indices among the connections: the one that is free longest is first.
     free: VecDeque<usize>,
-    /// Places with a connection.
+    /// Slots with a connection.
     open: Vec<usize>,
-    /// Connections that have left their places, and arrivals without a place.
+    /// Connections that have left their slots, and arrivals without a slot.
     past: Totals,
     /// The end of the warm-up, and the bytes delivered and payload bytes sent until then.
     since: Time,
@@ -54,7 +54,7 @@ pub struct ArrivingFlow {
 pub struct Totals {
     /// Arrivals, including refused ones.
     pub arrived: u64,
-    /// Arrivals that found no place, or no port.
+    /// Arrivals that found no free slot, or no port.
     pub refused: u64,
     /// Connections whose file was delivered.
     pub finished: u64,
@@ -122,7 +122,7 @@ impl ArrivingFlows {
         }
     }
 
-    /// Releases the places of ended connections.
+    /// Releases the slots of ended connections.
     pub fn release(&mut self, now: Time, flows: &mut [Flow], world: &mut FlowEnvironment) {
         self.0.iter_mut().for_each(|arriving_flow| arriving_flow.release(now, flows, world));
     }
@@ -154,7 +154,7 @@ impl ArrivingFlows {
 }
 
 impl ArrivingFlow {
-    /// The flow with this index in the scenario, and its places.
+    /// The flow with this index in the scenario, and its slots.
     pub(super) fn new(flow: usize, places: Vec<usize>, template: Template, process: ArrivalProcess) -> Self {
         Self {
             flow,
@@ -172,7 +172,7 @@ impl ArrivingFlow {
         }
     }
 
-    /// A place without a connection, with this index among the connections.
+    /// A slot without a connection, with this index among the connections.
     pub(super) fn place(&self, index: usize) -> Flow {
         self.template.place(index, self.start)
     }
@@ -182,7 +182,7 @@ impl ArrivingFlow {
         self.start
     }
 
-    /// Its places.
+    /// Slots of the flow, as indices among the connections.
     pub fn places(&self) -> impl Iterator<Item = usize> {
         self.free.iter().chain(&self.open).copied()
     }
@@ -246,7 +246,7 @@ impl ArrivingFlow {
         }
     }
 
-    /// Releases the places of ended connections.
+    /// Releases the slots of ended connections.
     fn release(&mut self, now: Time, flows: &mut [Flow], world: &mut FlowEnvironment) {
         let mut open = core::mem::take(&mut self.open);
         open.retain(|&place| {

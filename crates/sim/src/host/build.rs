@@ -73,7 +73,7 @@ pub fn flows(scenario: &Scenario, network: &mut Network, rng: &Rng) -> Result<Bu
             flows.push(Flow::new(index as u32, parts, setup.times()[0]));
         }
     }
-    // The other places of each flow follow, in the same order.
+    // The other slots of each flow follow, in the same order.
     for arriving_flow in &arriving_flows {
         flows.extend(arriving_flow.places().skip(1).map(|place| arriving_flow.place(place)));
     }
@@ -94,7 +94,7 @@ pub struct Built {
     pub hosts: Hosts,
 }
 
-/// Part of a flow's way that a connection covers.
+/// Part of a flow's path that a connection covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leg {
     Whole,

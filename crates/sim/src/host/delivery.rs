@@ -1,7 +1,7 @@
 //! Checks the deliveries of a flow against its writes.
 //!
 //! Every delivery of every run is checked. A violation is an error of a protocol core, never of a scenario,
-//! so it ends the run with a panic that contains its place.
+//! so it ends the run with a panic that names flow and time.
 
 use super::fragments::Fragments;
 use super::meters::MAX_MEASURED_STREAMS;

@@ -49,7 +49,7 @@ impl Fragments {
     ///
     /// # Errors
     ///
-    /// One of them was not placed.
+    /// If one of these fragments was not placed.
     pub fn forget(&mut self, (first, count): (u64, u32)) -> Result<(), String> {
         let mask = self.slots.len().wrapping_sub(1);
         for key in first..first + u64::from(count) {

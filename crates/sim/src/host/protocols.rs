@@ -1,4 +1,5 @@
-//! The settings of both ends of a flow: those of its protocol, and those that follow from the network.
+//! The settings of both ends of a flow: the settings of its protocol, and the settings that follow from the
+//! network.
 
 use super::applications::Streams;
 use super::build::{Plan, Setup};

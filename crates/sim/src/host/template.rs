@@ -39,7 +39,7 @@ impl Template {
         Applications::new(&self.name, transfers, None)
     }
 
-    /// A place without a connection, with this index among the connections.
+    /// A slot without a connection, with this index among the connections.
     pub(super) fn place(&self, index: usize, start: Time) -> Flow {
         let parts = Parts {
             hosts: self.hosts,

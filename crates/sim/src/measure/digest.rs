@@ -35,7 +35,7 @@ impl Digest {
         self.0 = ((product as u64) ^ ((product >> 64) as u64)).wrapping_add(word).rotate_left(23);
     }
 
-    /// Adds the header fields of a packet of `len` bytes, and time and place of its event.
+    /// Adds the header fields of a packet of `len` bytes, and time and end of its arrival.
     pub fn packet(&mut self, at: Time, (place, len): (u32, u32), packet: &Packet) {
         debug_assert_eq!(len, packet.wire_len());
         self.word(at.as_nanos());

@@ -37,7 +37,7 @@ const MAX_ITERATIONS_PER_REPORT: u64 = 1 << 16;
 /// precede others of the same time. Sampling (traces, the end of the warm-up, progress) happens between
 /// events, is not ordered among them, and does not change the run.
 ///
-/// [`run`](Self::run) goes to the end; [`step_until`](Self::step_until) goes on to a time, between which
+/// [`run`](Self::run) goes to the end; [`step_until`](Self::step_until) goes on to a time. Between two steps,
 /// [`sample`](Self::sample) reads values and [`order`](Self::order) changes links.
 pub struct Simulation {
     scenario: Scenario,
@@ -76,7 +76,7 @@ struct Controls {
     stop: Time,
     /// Index of the next event of the scenario.
     event: usize,
-    /// Number of orders at the current time, which are the last events of that time.
+    /// Number of changes ordered at the current time; they are the last events of that time.
     orders: usize,
     /// Ends of the spans after events, in which repeated bytes are counted.
     spans: VecDeque<Time>,
@@ -176,7 +176,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// If it is stopped, a packet fails the check, or a file cannot be written.
+    /// If the run is stopped, a packet fails the check, or a file cannot be written.
     pub fn run(&mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Result<(), RunError> {
         self.run_to(self.end, progress)
     }
@@ -461,7 +461,7 @@ pub fn run(scenario: &Scenario, options: &RunOptions) -> Result<RunResult, RunEr
 ///
 /// # Errors
 ///
-/// Like [`run`], and if it is stopped.
+/// The errors of [`run`], and an error if the run is stopped.
 pub fn run_with(
     scenario: &Scenario,
     options: &RunOptions,

@@ -84,7 +84,7 @@ impl Simulation {
         }
     }
 
-    /// Both ends of a link get new addresses. Packets on the way to the old ones are lost.
+    /// Both ends of a link get new addresses. Packets in flight to the old addresses are lost.
     fn renumber(&mut self, now: Time, interfaces: [Interface; 2]) {
         let up = interfaces.map(|interface| self.world.datapath.link(interface).is_up());
         let in_use = || interfaces.into_iter().zip(up).filter(|(_, up)| *up).map(|(interface, _)| interface);

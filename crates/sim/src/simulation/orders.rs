@@ -26,7 +26,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// As [`order`](Self::order), and if the text is not an order.
+    /// The errors of [`order`](Self::order), and an error if the text is not the JSON of an order.
     pub fn order_json(&mut self, json: &str) -> Result<(), InputError> {
         let events = scenario::order(&self.scenario, self.now(), json)?;
         self.place(events)

@@ -50,7 +50,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// If it is stopped, a packet does not parse or has another content, or a file cannot be written.
+    /// If the run is stopped, a packet does not parse or has another content, or a file cannot be written.
     pub fn run_by(
         &mut self,
         clock: &mut impl RealClock,

@@ -26,7 +26,7 @@ impl Simulation {
     ///
     /// # Errors
     ///
-    /// Like [`step_until`](Self::step_until), and if the run is or was stopped.
+    /// The errors of [`step_until`](Self::step_until), and an error if the run is or was stopped.
     pub fn step_until_with(
         &mut self,
         time: Time,

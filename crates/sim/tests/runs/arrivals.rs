@@ -56,8 +56,8 @@ fn separate_files_take_the_time_of_one() {
 
 #[test]
 fn arrivals_beyond_the_limit_are_refused() {
-    // A file takes 0.26 s, its connection a round trip of 0.04 s longer: of the arrivals every 0.1 s, the first, fourth,
-    // seventh and tenth find the only place free.
+    // A file takes 0.26 s, its connection a round trip of 0.04 s longer: of the arrivals every 0.1 s, the
+    // first, fourth, seventh and tenth find the only slot free.
     let every =
         "arrivals = { mean_interval = \"100 ms\", distribution = \"constant\", count = 10, max_open = 1 }";
     let file = format!("workload = {{ kind = \"file\", size = \"150 kB\", {every} }}");

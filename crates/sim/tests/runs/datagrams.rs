@@ -72,7 +72,7 @@ fn call_without_an_arrival_has_no_rating() {
 }
 
 #[test]
-fn message_each_nanosecond_can_be_interrupted() {
+fn run_with_a_message_each_ns_can_be_interrupted() {
     let text = "duration = \"1 s\"\n[[link]]\nname = \"L\"\nbetween = [\"A\", \"B\"]\nrate = \"10 Mbit/s\"\n\
                 delay = \"50 ms\"\n[[flow]]\nfrom = \"A\"\nto = \"B\"\nprotocol = \"udp\"\n\
                 workload = { kind = \"messages\", message = \"1000 B\", interval = \"1 ns\" }\n";

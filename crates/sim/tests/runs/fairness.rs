@@ -143,8 +143,8 @@ paths = "disjoint"
 #[test]
 fn outage_loses_no_byte_and_goodput_recovers() {
     // The goodput of a span is measured by a run that ends with it and has its start as the end of the
-    // warm-up: equal seeds make equal runs. A run fails if a byte is delivered twice, out of order or from
-    // the wrong place.
+    // warm-up: equal seeds make equal runs. A run fails if a byte is delivered twice, out of order or from a
+    // wrong offset.
     let span = |from: f64, to: f64, link: &str| {
         let event = |(at, state): (f64, &str)| {
             format!("[[event]]\nat = \"{at} s\"\nlink = \"{link}\"\nset = {{ state = \"{state}\" }}\n")

@@ -18,9 +18,9 @@ fn run(case: &Case, options: &RunOptions) -> (RunResult, usize) {
     (simulation.result(), packets)
 }
 
-/// Returns true if no route connects the remaining addresses, because each end has removed the address of a link that
-/// was down (ASCONF). This is the one case in which an association may end early, see `sctp/asconf.rs`. About one
-/// case in a hundred thousand.
+/// Returns true if no route connects the remaining addresses, because each end has removed the address of a
+/// link that was down (ASCONF). This is the one case in which an association may end early, see
+/// `sctp/asconf.rs`. About one case in a hundred thousand ends so.
 fn is_stranded(flow: &FlowResult, declared: &Flow) -> bool {
     // A path whose address was removed has no congestion window.
     let is_lost = |path: &PathResult| path.cwnd_bytes == 0 || path.links.is_empty();
@@ -28,9 +28,9 @@ fn is_stranded(flow: &FlowResult, declared: &Flow) -> bool {
     asconf && flow.paths.iter().any(|path| path.cwnd_bytes == 0) && flow.paths.iter().all(is_lost)
 }
 
-/// Returns true if the far end may be in that state without a sign of it in the result: links of both hosts went
-/// down, and each path lost one. The result has the near end's paths only, which stay usable if the far end's request
-/// never arrives.
+/// Returns true if the far end may have removed all addresses with a route, although the result does not show
+/// this: links of both hosts went down, and each path lost a link. The result has the near end's paths only,
+/// which stay usable if the far end's request never arrives.
 fn may_strand_the_other_end(flow: &FlowResult, declared: &Flow, scenario: &Scenario) -> bool {
     let is_down = |change: &Change| matches!(change, Change::State { up: false });
     let fell = |link: &Link| {

@@ -111,7 +111,7 @@ fn both_directions_share_a_processor() {
 fn backlog_of_one_drops_what_finds_a_packet() {
     let cost = r#"{ packet = "6 ms", backlog = "1 packets" }"#;
     let result = result(&read(DATAGRAMS, &[("host.D.cost", cost)]));
-    // Every 5 ms a packet of the other direction comes, and finds the one before in service.
+    // Every 5 ms a packet of the other direction arrives while the previous one is in service.
     let delivered: u64 = result.flows.iter().map(|flow| flow.delivered_bytes / 1000).sum();
     let host = &result.hosts[0];
     assert!((2090..=2100).contains(&delivered), "{delivered}");

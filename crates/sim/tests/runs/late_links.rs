@@ -1,11 +1,12 @@
-//! A link that comes up carries data within a second, at any place of the network and after any kind of outage.
+//! A link that comes up carries data within a second, wherever it is in the network and after any kind of
+//! outage.
 
 use anabranch_base::rng::Rng;
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario;
 use anabranch_sim::scenario::result::FlowResult;
 
-/// Place of the link that comes up: between the two hosts, or at a router.
+/// Position of the link that comes up: between the two hosts, or at a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Direct,

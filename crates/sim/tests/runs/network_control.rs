@@ -1,4 +1,4 @@
-//! Paths that request their ways from routers, in whole runs.
+//! Paths that request their routes from routers, in whole runs.
 
 use super::cases::text::read;
 use anabranch_sim::scenario::Scenario;
@@ -30,7 +30,7 @@ fn ways(flow: &FlowResult) -> BTreeSet<&str> {
 }
 
 #[test]
-fn each_path_gets_a_free_way_of_three() {
+fn each_path_gets_one_of_three_free_routes() {
     let scenario = read(THREE_WAYS, &[]);
     for seed in 1..=20 {
         let result = result(&scenario, seed);
@@ -138,7 +138,7 @@ fn requests_fit_small_and_authenticated_packets() {
 }
 
 #[test]
-fn path_leaves_a_failed_way() {
+fn path_leaves_a_failed_route() {
     let down = "[[event]]\nat = \"12 s\"\nlink = \"LINK\"\nset = { state = \"down\" }\n";
     for link in ["p", "q", "r"] {
         let text = format!("{THREE_WAYS}\n{}", down.replace("LINK", link));

@@ -15,7 +15,7 @@ struct Case {
 }
 
 impl Case {
-    /// Timeouts in 20 s, with pieces of `pieces` bytes or with whole segments.
+    /// Number of timeouts in 20 s, with segments split to `pieces` bytes or not split.
     fn timeouts(&self, pieces: Option<u64>) -> u64 {
         let Self { protocol, recovery, rate, delay, queue } = self;
         let split = pieces.map_or_else(String::new, |size| {

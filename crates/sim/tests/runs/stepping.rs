@@ -1,4 +1,4 @@
-//! Runs in steps: pauses, samples and orders.
+//! Runs in steps: pauses, samples and changes of links.
 
 use super::cases::text::read;
 use super::cases::{self, Case, case};
@@ -82,7 +82,7 @@ fn reading_the_digest_does_not_change_the_run() {
     assert!(digests.windows(2).all(|pair| pair[0] != pair[1]), "packets arrive in each interval");
 }
 
-/// Runs a scenario without its events, which are given as orders at their times.
+/// Runs a scenario without its events, which the test orders at their times instead.
 fn run_with_orders(scenario: &Scenario) -> Simulation {
     let mut run = open(&Scenario { events: Vec::new(), ..scenario.clone() });
     for event in &scenario.events {

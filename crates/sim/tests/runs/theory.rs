@@ -33,7 +33,7 @@ struct Case {
     p: f64,
     /// Round-trip time without queues, seconds; queues and transmissions add less than 1 %.
     rtt: f64,
-    /// More keys of the flow.
+    /// Further keys of the flow.
     flow: &'static str,
     /// Remark on the page.
     remark: &'static str,

@@ -24,11 +24,11 @@ const B: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2)), IpAddr::V4(Ipv4A
 
 /// Two hosts with two disjoint paths.
 fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
-    let congestion = Choice::find("lia").expect("listed");
+    let congestion = Choice::find("lia").expect("lia is in the table");
     let config = Config {
         tcp: tcp::Config { congestion, receive_buffer, ..tcp::Config::default() },
-        scheduler: scheduler::find("lowest-rtt").expect("listed"),
-        path_manager: anabranch_multipath::path_manager::parse("disjoint").expect("listed"),
+        scheduler: scheduler::find("lowest-rtt").expect("lia is in the table"),
+        path_manager: anabranch_multipath::path_manager::parse("disjoint").expect("lia is in the table"),
         opportunistic_retransmission: false,
         penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,
@@ -141,7 +141,7 @@ fn join_closed_by_peer_does_not_end_connection() {
     assert!(pair.ends[1].subflows.iter().all(Subflow::is_dead));
     tcp(&mut syn).source_port = 50_000;
     pair.ends[1].handle_packet(pair.now, syn.clone(), &anabranch_wire::Pattern);
-    assert!(pair.ends[1].subflows.iter().any(|subflow| !subflow.is_dead()), "it is being joined");
+    assert!(pair.ends[1].subflows.iter().any(|subflow| !subflow.is_dead()), "a new subflow is being joined");
     let segment = tcp(&mut syn);
     (segment.flags, segment.seq) = (Flags::RST, segment.seq.add(1));
     segment.options = anabranch_wire::tcp::Options::default();

@@ -1,4 +1,5 @@
-//! Implementation of [`Endpoint`] for a Multipath TCP connection: each call is passed to the part that handles it.
+//! Implementation of [`Endpoint`] for a Multipath TCP connection: each call is passed to the module that
+//! handles it.
 
 use super::connection::{Connection, ConnectionPhase, LINGER_TIMEOUT, Role};
 use super::data::DataFin;

@@ -126,8 +126,8 @@ impl Connection {
         }
     }
 
-    /// Checks a segment of an established subflow for options of Multipath TCP. All segments of a peer have some
-    /// until the peer falls back.
+    /// Checks a segment of an established subflow for options of Multipath TCP. Each segment of a peer has at
+    /// least one until the peer falls back.
     pub(super) fn watch_options(&mut self, index: usize, segment: &Segment) {
         let subflow = &mut self.subflows[index];
         if uses_multipath(segment) {
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// Reacts to the loss of a subflow's options on the way.
+    /// Reacts to segments of a subflow from which a middlebox has removed the options.
     pub(super) fn on_stripped(&mut self, index: usize) {
         if self.phase != ConnectionPhase::Multipath {
             return;

@@ -198,7 +198,7 @@ fn a_reset_on_the_last_subflow_is_reported_at_once() {
         assert_eq!(reason(&pair, 0), (!transient).then_some(Reason::Reset));
         if transient {
             pair.ends[0].write(pair.now, Write::bytes(10_000));
-            assert!(pair.run_while(5.0, |pair| pair.sinks[1].delivered < 20_000), "it is joined again");
+            assert!(pair.run_while(5.0, |pair| pair.sinks[1].delivered < 20_000), "the path is joined again");
         }
     }
 }

@@ -7,8 +7,9 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::limits::Limit;
 
 impl Subflow {
-    /// The cause that limits this subflow even with data to send, if there is one. `regular`: a subflow is usable
-    /// that is no backup. `done`: all data of both directions has arrived.
+    /// The cause that would limit this subflow even if there was data to send; `None` if only data is
+    /// missing. `regular`: true if a subflow other than a backup is usable. `done`: true if all data of both
+    /// directions has arrived.
     #[inline]
     fn standing(&self, (regular, done): (bool, bool)) -> Option<Limit> {
         match self.life {
@@ -69,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// The cause that limits a subflow; `regular` means that a subflow is usable that is no backup.
+    /// The cause that limits a subflow; `regular` is true if a subflow other than a backup is usable.
     fn limit_of(&mut self, now: Time, index: usize, (regular, demand): (bool, Demand)) -> Limit {
         let done = self.is_done();
         let subflow = &self.subflows[index];

@@ -179,16 +179,17 @@ impl Mappings {
             if known.is_taken_over() {
                 return false;
             }
-            // A segment that contains a whole mapping with a correct checksum replaces what is known in part of the
-            // same bytes.
+            // A segment that contains a whole mapping with a correct checksum replaces incomplete mappings of
+            // the same bytes.
             return received.is_trusted() && known.mapping.len <= len;
         }
         let most = (receive_buffer / 256).max(1024) as usize;
         received.mapping.end() > self.taken && self.known.len() < most
     }
 
-    /// Discards the incomplete mappings with some of the data `[start, end)`, and calls `each` with the data of each.
-    /// Mappings that have the same bytes at the same positions as `by` are kept, if `by` belongs to this subflow.
+    /// Discards the incomplete mappings that cover some of the data `[start, end)`, and calls `each` with the
+    /// data of each. Mappings that have the same bytes at the same positions as `by` are kept, if `by`
+    /// belongs to this subflow.
     pub fn take_over(
         &mut self,
         (start, end): (u64, u64),

@@ -83,7 +83,7 @@ fn span(mut packets: Vec<Packet>, everywhere: bool) -> Vec<Packet> {
             continue;
         }
         let whole = segment(first).payload.len + segment(second).payload.len;
-        let mut one = mapping(first).expect("it adjoins");
+        let mut one = mapping(first).expect("the first packet has a mapping");
         let DataNumber::Long(dsn) = one.dsn else { panic!("not 8 bytes") };
         one.len = whole as u16;
         if one.checksum.is_some() {

@@ -1,5 +1,5 @@
 //! Pairs of addresses for the initial subflow, in order of preference (Becke2014 §5.1.2.1): pairs on which
-//! connections were established, then pairs of one scope, then the rest.
+//! connections were established, then pairs of addresses with the same scope, then the others.
 
 use anabranch_endpoint::Ends;
 use core::net::IpAddr;
@@ -7,8 +7,8 @@ use core::net::IpAddr;
 /// The pairs of addresses that the initial subflow may use, and the number of SYNs sent over them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Opening {
-    /// In the order of the attempts: the requested pair, then pairs that have worked, pairs of one scope, and the
-    /// rest.
+    /// In the order of the attempts: the requested pair, then pairs that have worked, pairs of addresses with
+    /// the same scope, and the others.
     pub pairs: Vec<(IpAddr, IpAddr)>,
     /// Number of unanswered SYNs.
     pub unanswered: u32,
@@ -89,7 +89,7 @@ mod tests {
         let from: Vec<_> =
             Opening::between(&ends).pairs.into_iter().map(|(from, _)| from.to_string()).collect();
         assert_eq!(from, ["10.0.0.1", "192.0.2.1", "169.254.0.1", "10.0.0.2"]);
-        // Pairs that worked come before pairs of one scope, and after the requested pair.
+        // Pairs that worked come before pairs of addresses with the same scope, and after the requested pair.
         let worked: Vec<_> =
             ["10.0.0.2", "169.254.0.1", "10.0.0.1"].map(|text| (ip(text), ip("192.0.2.9"))).to_vec();
         let tried = |most: u32| {

@@ -13,7 +13,7 @@ fn ranges_before_a_packet_are_counted() {
     let mut seconds = 0.5;
     while pair.ends[1].receive.ahead.count() == 0 {
         seconds += 0.05;
-        assert!(!pair.send_file(3_000_000, seconds), "nothing waited");
+        assert!(!pair.send_file(3_000_000, seconds), "the file arrived before any data had to wait");
     }
     let server = &pair.ends[1];
     let data = |p: &Packet| (!tcp(p).payload.is_empty()).then(|| p.clone());

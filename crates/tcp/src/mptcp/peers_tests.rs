@@ -112,7 +112,7 @@ fn address_of_other_ip_version_is_not_connected() {
     pair.run_until(3.0);
     let mut scratch = Vec::new();
     for (_, _, packet) in &pair.log {
-        anabranch_wire::check(packet, &mut scratch).expect("it can be written");
+        anabranch_wire::check(packet, &mut scratch).expect("the packet can be encoded");
     }
     assert!(pair.ends[0].report().paths.iter().all(|path| path.remote.is_ipv4()));
     assert!(pair.ends[0].control.is_empty(), "the echo was sent");

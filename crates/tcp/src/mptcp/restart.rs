@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn restart_spreads_its_window_over_time() {
+    fn paced_restart_spreads_window_over_a_round_trip() {
         // A window of 100 segments and a round trip of 300 ms: one segment every 2 ms.
         let path = (100_000, Duration::from_millis(300));
         let mut restart = Restart::default();

@@ -1,4 +1,4 @@
-//! Heard from a connection to its scheduler, and the reported causes of waiting data.
+//! Notifications of a connection to its scheduler, and the reported causes of waiting data.
 
 use super::Connection;
 use super::tests::{A, Setup};

@@ -108,7 +108,7 @@ impl Connection {
         self.control.retain(|control| *control != removal);
     }
 
-    /// Moves the options that are due to those that wait for a segment.
+    /// Queues the options that are due, to be sent with the next segment.
     pub(super) fn signal_due_options(&mut self, now: Time) {
         if let Some(control) = self.due_announcement(now) {
             self.signal(control);

@@ -10,7 +10,7 @@ use anabranch_multipath::MAX_PATHS;
 use anabranch_multipath::path_manager::{AddressId, Pair};
 use core::net::SocketAddr;
 
-/// Number of `ADD_ADDR`s without an echo after which the option counts as removed on the way.
+/// Number of `ADD_ADDR`s without an echo after which a middlebox is assumed to remove the option.
 const MIN_UNECHOED_ANNOUNCEMENTS: u32 = 2;
 
 /// The obstacle of a subflow whose block ended for this reason; `None` if this end closed it.
@@ -62,7 +62,7 @@ impl Connection {
         Some(WantedPath { local: local.address.ip, remote, obstacle })
     }
 
-    /// The obstacle of a pair whose handshake has not begun, or is under way.
+    /// The obstacle of a pair whose handshake has not begun or has not ended.
     fn standing_obstacle(&self, pair: Pair, (local, remote): (&LocalAddress, SocketAddr)) -> Obstacle {
         let living = self.subflows.iter().filter(|subflow| !subflow.is_dead()).count();
         let (from, to) = (local.address.ip, remote.ip());

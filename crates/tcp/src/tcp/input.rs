@@ -214,9 +214,9 @@ impl Tcb {
         let (nxt, edge) = (self.receiver.nxt as i64, self.edge() as i64);
         let start = start as i64;
         match i64::from(segment.sequence_len()) {
-            // A segment at the right edge is accepted, although RFC 9293 §3.10.7.4 rejects it. An end that has filled
-            // the window sends its acknowledgements from there. If both ends have, neither would process
-            // acknowledgements of the other.
+            // A segment at the right edge is accepted, although RFC 9293 §3.10.7.4 rejects it. An end that
+            // has filled the window sends its acknowledgements from there. If both ends have filled the
+            // window, neither would otherwise process acknowledgements of the other.
             0 => start == nxt || (nxt < start && start <= edge),
             // A segment that begins before the first data byte contains no data of this connection.
             len => start >= 0 && start + len > nxt && (start < edge || start == nxt),

@@ -150,7 +150,7 @@ fn older_timestamp_is_accepted_after_24_silent_days() {
         forge(&mut pair, 0, |segment| {
             segment.seq = segment.seq.add(1000);
             segment.payload = anabranch_wire::Payload::new(1000, 1000);
-            let Timestamps { value, echo } = segment.options.timestamps.expect("negotiated");
+            let Timestamps { value, echo } = segment.options.timestamps.expect("timestamps were negotiated");
             segment.options.timestamps = Some(Timestamps { value: value.wrapping_sub(1000), echo });
         });
         pair.settle();

@@ -20,7 +20,8 @@ pub(crate) enum Demand {
 }
 
 impl Tcb {
-    /// The cause that limits this block even with data to send, if there is one.
+    /// The cause that would limit this block even if there was data to send; `None` if there is no such
+    /// cause.
     #[inline]
     pub(crate) fn standing(&self) -> Option<Limit> {
         if !self.is_synchronised() {

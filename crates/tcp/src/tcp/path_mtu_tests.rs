@@ -22,14 +22,14 @@ fn quote(packet: &Packet) -> Quote {
 }
 
 /// A router that drops the client's packets longer than `mtu` from `start` on. Its messages contain that MTU if
-/// `says` is set.
+/// `reported_mtu` is set.
 struct Router {
     dropped: Rc<RefCell<Vec<Quote>>>,
-    says: Option<u32>,
+    reported_mtu: Option<u32>,
 }
 
 impl Router {
-    fn before(pair: &mut Pair<Connection>, mtu: u32, says: Option<u32>) -> Self {
+    fn before(pair: &mut Pair<Connection>, mtu: u32, reported_mtu: Option<u32>) -> Self {
         let dropped = Rc::new(RefCell::new(Vec::new()));
         let log = Rc::clone(&dropped);
         pair.filter = Some(Box::new(move |_, packet| {
@@ -39,7 +39,7 @@ impl Router {
             }
             long
         }));
-        Self { dropped, says }
+        Self { dropped, reported_mtu }
     }
 
     /// Runs until the client has sent everything and the server has received it, or until the time limit.
@@ -51,7 +51,7 @@ impl Router {
                 return true;
             }
             let dropped = core::mem::take(&mut *self.dropped.borrow_mut());
-            if let Some(mtu) = self.says {
+            if let Some(mtu) = self.reported_mtu {
                 for quote in dropped {
                     let event = NetworkEvent::PacketTooBig { quote, mtu };
                     pair.ends[0].handle_network(pair.now, event);

@@ -33,8 +33,8 @@ pub(super) enum RecoveryPhase {
     Recovery { until: u64, rescued: bool },
     /// After a timeout, until everything below `until` is acknowledged.
     Loss { until: u64, frto: Frto },
-    /// Segments too long for the path are retransmitted in pieces, until everything below `until` is acknowledged.
-    /// They show no congestion, so the window stays.
+    /// Segments too long for the path are retransmitted as shorter segments, until everything below `until`
+    /// is acknowledged. They show no congestion, so the window stays.
     Resegmented { until: u64 },
 }
 

@@ -36,7 +36,8 @@ pub(crate) struct Receiver {
     unacknowledged: u64,
     /// Largest payload received, which counts as the "full-sized" segment for delayed acknowledgements.
     full_sized: u32,
-    /// Largest payload of one packet. A larger segment was merged on the way (GRO), and counts as several.
+    /// Largest payload of one packet. A larger segment was merged from several ones (GRO), and counts as
+    /// several.
     largest: u32,
     /// Position and payload of the last segment.
     arrived: (u64, Payload),

@@ -405,7 +405,7 @@ fn nagle_sends_new_data_once_a_segment_is_full() {
         core::iter::from_fn(|| end.poll_transmit(now)).map(|p| tcp(&p).payload.len).collect::<Vec<_>>()
     };
     assert_eq!((lengths(100), lengths(100)), (vec![100], vec![]), "Nagle");
-    assert_eq!(lengths(1400), [1448], "it is a full segment now");
+    assert_eq!(lengths(1400), [1448], "the data now fills a segment");
     // The window of ten segments fills, and data waits behind it.
     assert_eq!((lengths(20_000).len(), lengths(20_000).len()), (8, 0));
     // The test does not pass on the segments polled above, so they are lost.

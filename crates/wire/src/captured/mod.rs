@@ -67,7 +67,8 @@ pub fn parse(bytes: &[u8], original_len: u32) -> Result<Captured, ParseError> {
     Ok(Captured { packet, is_cut, identification: network.identification, len: network.len })
 }
 
-/// The length of an IP packet: that in its header, or the captured one if segmentation offload has written zero.
+/// The length of an IP packet: the length in its header, or the captured length if segmentation offload has
+/// written zero.
 fn length(told: u32, original_len: u32) -> u32 {
     if told == 0 { original_len } else { told }
 }

@@ -194,7 +194,7 @@ fn quote_with_source_equals_quote_of_such_a_packet() {
         let Body::Tcp(segment) = &mut sent.body else { panic!("{sent:?}") };
         segment.source_port = 7;
         let moved = quote.with_source((elsewhere, 7).into());
-        assert_eq!(moved, Some(Quote::of(&sent)), "its header checksum too");
+        assert_eq!(moved, Some(Quote::of(&sent)), "the quoted header's checksum is correct, too");
         sent.source = source;
         sent.destination = elsewhere;
         let Body::Tcp(segment) = &mut sent.body else { panic!("{sent:?}") };

@@ -47,8 +47,8 @@ impl Addresses {
             }
             (source, destination) => Checksum::new().bytes(&to_v6(source)).bytes(&to_v6(destination)),
         };
-        // The pseudo-headers of the two families have the protocol and the length at different places, but the sums
-        // are equal.
+        // The pseudo-headers of the two families have the protocol and the length at different offsets, but
+        // the sums are equal.
         sum.bytes(&len.to_be_bytes()).bytes(&[0, 0, 0, protocol])
     }
 }

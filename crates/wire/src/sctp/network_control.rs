@@ -1,4 +1,4 @@
-//! The network control chunk: a path's request to the routers on its way, and the routers' records. The idea is that of
+//! The network control chunk: a path's request to the routers on its path, and the routers' records. The idea is that of
 //! Becke2014 §8.1.2; the format is our own, and experimental.
 //!
 //! ```text
@@ -39,9 +39,9 @@ const FIELDS_LEN: usize = (NetworkControl::FIXED_LEN - CHUNK_HEADER_LEN) as usiz
 pub struct NetworkControl {
     /// Flag 1: the chunk returns the records of a request to its sender. Routers do not change such a chunk.
     pub is_report: bool,
-    /// Flag 2: more routers than [`MAX_RECORDS`](Self::MAX_RECORDS) were on the way.
+    /// Flag 2: more routers than [`MAX_RECORDS`](Self::MAX_RECORDS) were on the path.
     pub has_overflow: bool,
-    /// Flag 4: no way from a router to the destination met the request.
+    /// Flag 4: no route from a router to the destination met the request.
     pub is_shared: bool,
     /// A random number of the association, chosen by the sender of the request.
     pub association: u32,
@@ -51,17 +51,17 @@ pub struct NetworkControl {
     pub paths: u8,
     /// The rate that the path would use, kbit/s; 0 if unknown.
     pub wanted_kbit_per_s: u32,
-    /// Upper bound on the delay of the way that a router chooses, in units of 0.1 ms; 0 for none.
+    /// Upper bound on the delay of the route that a router chooses, in units of 0.1 ms; 0 for none.
     pub max_delay_100us: u16,
-    /// Upper bound on the loss of the way that a router chooses, in units of 0.001 %; 0 for none.
+    /// Upper bound on the loss of the route that a router chooses, in units of 0.001 %; 0 for none.
     pub max_loss_milli_percent: u16,
-    /// Paths with which the path should share no way: bit `i` for path `i`.
+    /// Paths with which the path should share no route: bit `i` for path `i`.
     pub apart_from: u32,
-    /// The records of routers, in their order on the way; at most [`MAX_RECORDS`](Self::MAX_RECORDS).
+    /// The records of routers, in the order in which the packet passed them; at most [`MAX_RECORDS`](Self::MAX_RECORDS).
     pub records: Vec<Record>,
 }
 
-/// The record of one router about the way that it chose.
+/// The record of one router about the route that it chose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The router.
@@ -84,7 +84,7 @@ impl Record {
     /// Length, bytes.
     pub const LEN: u32 = 20;
 
-    /// Flag of a record: no way from the router to the destination met the request.
+    /// Flag of a record: no route from the router to the destination met the request.
     pub const SHARED: u16 = 1;
 
     fn emit(&self, out: &mut Vec<u8>) {
@@ -295,7 +295,9 @@ mod tests {
     #[test]
     fn invalid_chunks_are_unknown() {
         let valid = hex(&encoded());
-        let read = |bytes: &[u8]| Chunk::parse(bytes).expect("it has a length").expect("it is whole").0;
+        let read = |bytes: &[u8]| {
+            Chunk::parse(bytes).expect("the chunk has a length").expect("the chunk is complete").0
+        };
         let longer = [&valid[..], &[0; 4]].concat();
         for len in [4_u16, 8, 24, 44, 180, 183, 185, 188] {
             let mut bytes = longer.clone();

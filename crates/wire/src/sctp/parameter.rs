@@ -257,7 +257,7 @@ pub(super) fn emit_list(parameters: &[Parameter], out: &mut Vec<u8>) {
     tlv::emit_list(parameters, out, Parameter::emit);
 }
 
-/// Reads the parameters that take the rest of `reader`, which reads `value`.
+/// Reads parameters up to the end of `reader`, which reads `value`.
 pub(super) fn parse_list(value: &[u8], reader: &Reader<'_>) -> Result<Vec<Parameter>, ParseError> {
     let rest = reader.rest();
     tlv::parse_list(rest, Parameter::parse).map_err(|error| error.shifted(value.len() - rest.len()))

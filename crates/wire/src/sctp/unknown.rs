@@ -28,13 +28,13 @@ impl Unknown {
 /// The treatment that the two high bits of an unknown chunk or parameter type request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// 00: stop; a chunk ends the processing of its packet, a parameter that of its chunk.
+    /// 00: stop processing the packet after an unknown chunk, or the chunk after an unknown parameter.
     Stop,
-    /// 01: stop, and report the type to the sender.
+    /// 01: stop as for 00, and report the type to the sender.
     StopAndReport,
-    /// 10: skip it and continue.
+    /// 10: skip the chunk or parameter and continue.
     Skip,
-    /// 11: skip it and continue, and report the type to the sender.
+    /// 11: skip the chunk or parameter and continue, and report the type to the sender.
     SkipAndReport,
 }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-/// Maximum number of addresses of a server to which the converter is asked to connect, one after another.
+/// Maximum number of a server's addresses that the client requests from the converter, one after another.
 const MAX_ADDRESSES: usize = 4;
 /// Maximum number of connections to the converter for one address of a server: the first with an expired cookie, the
 /// second without a cookie, the third with the new cookie.

@@ -178,8 +178,8 @@ mod tests {
             path.send(1460);
         }
         assert!(!path.has_room(1460));
-        // At a queueing delay of 37.5 ms, half of the target of 25 ms too much, the window shrinks by half a datagram per
-        // round trip.
+        // The queueing delay of 37.5 ms exceeds the target of 25 ms by half of the target, so the window shrinks by half a
+        // datagram per round trip.
         path.receive(&report(30, 30), 0.1375, now + 2 * CURRENT_TIME);
         assert!((path.window - (29_200.0 - 730.0)).abs() < 1e-6, "{}", path.window);
     }

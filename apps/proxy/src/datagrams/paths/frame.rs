@@ -64,7 +64,7 @@ impl Keys {
 pub struct Frame {
     /// Number of the path.
     pub path: u8,
-    /// Number of the frame: of a datagram its place in the order of all paths, of a report its number on the path.
+    /// Number of the frame: datagrams are numbered over all paths, reports on each path.
     pub number: u64,
     /// Time at which the frame was sent, in µs of the sender's clock, modulo 2³².
     pub time_us: u32,
@@ -198,7 +198,8 @@ mod tests {
             prop_assert_eq!(parse(&bytes, &far), None);
         }
 
-        /// Bytes with a valid code, as the other proxy could send them by mistake, and without.
+        /// Malformed bytes with a valid authentication code, as a faulty proxy could send them, and without
+        /// one.
         #[test]
         fn any_bytes_are_parsed_or_refused(content in prop::collection::vec(any::<u8>(), 0..80)) {
             let (client, far) = both();

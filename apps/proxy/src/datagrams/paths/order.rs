@@ -257,7 +257,7 @@ mod tests {
                     prop_assert!(now <= arrived[&item] + MAX_HOLD + 60 * MS);
                     seen.push(item);
                 }
-                now += u32::try_from(wait_ms).expect("a small number") * MS;
+                now += u32::try_from(wait_ms).expect("the number fits 32 bits") * MS;
             }
             seen.extend(released(&mut order, now + MAX_HOLD));
             seen.sort_unstable();

@@ -19,7 +19,7 @@ impl Replay {
         Self { highest: 0, seen: vec![0; WORDS] }
     }
 
-    /// True if the number is received for the first time, and is not below the window. It then counts as received.
+    /// Records a number as received. Returns false if it was received before or is below the window.
     pub fn accept(&mut self, number: u64) -> bool {
         if number == 0 || number.saturating_add(WINDOW) <= self.highest {
             return false;

@@ -15,7 +15,7 @@ const MAX_QUEUED_BYTES: usize = 192 << 10;
 /// A report is sent after this number of datagrams, or this time after the first of them.
 const REPORT_EVERY: u32 = 8;
 const REPORT_DELAY: Duration = Duration::from_millis(10);
-/// A path on which frames were sent that require an answer fails after this time without one.
+/// Time after which a path fails if frames that require an answer get none.
 const PATH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval between probes of a path that does not answer, and of one that answers, so that address translators keep
 /// their state (RFC 4787 §4.3 permits 30 s for some ports).

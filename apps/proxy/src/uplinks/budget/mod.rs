@@ -165,7 +165,10 @@ impl Budgets {
             let (name, Some(budget)) = (uplink.interface.as_ref(), &uplink.budget) else { continue };
             let spent = self.is_spent(uplink, budget);
             if self.spent.insert(name.clone(), spent) != Some(spent) {
-                log::log_line(format_args!("uplinks: {}", self.describe(uplink).expect("it has a budget")));
+                log::log_line(format_args!(
+                    "uplinks: {}",
+                    self.describe(uplink).expect("the uplink has a budget")
+                ));
             }
         }
     }

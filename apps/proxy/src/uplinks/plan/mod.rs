@@ -228,7 +228,8 @@ impl Plan {
     }
 }
 
-/// Returns the next hop of an interface: that of the file, that of the main table, or that before the link went down.
+/// Returns the next hop of an interface: from the file, else from the main table, else the one before the
+/// link went down.
 fn next_hop(uplink: &Uplink, link: &Link, v4: bool, view: &View, remembered: &Remembered) -> Option<NextHop> {
     let by = |via| NextHop::Interface { link: link.index, via };
     let named = uplink.gateway.as_ref().map(|gateway| *gateway.as_ref());

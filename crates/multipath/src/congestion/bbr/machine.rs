@@ -71,7 +71,7 @@ struct Undo {
 /// Detects that the path is full.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FullBw {
-    /// The rate with which those of further rounds are compared, bytes per second.
+    /// The rate of an earlier round with which the rates of later rounds are compared, bytes per second.
     pub bw: f64,
     pub rounds: u32,
     /// True if the path has been found full since the last reset.

@@ -47,9 +47,10 @@ impl Dues {
     }
 }
 
-/// Records of one path, disjoint and in stream order. Like a gap buffer, they are stored on two sides of a gap at the
-/// place of the last insertion. Ascending paths add to the lower side, and descending paths to the upper side or to the
-/// end, without a search. Since each path has a separate gap, it moves only when the path starts a new pass.
+/// Records of one path, disjoint and in stream order. Like a gap buffer, they are stored on two sides of a
+/// gap at the position of the last insertion. Ascending paths add to the lower side, and descending paths to
+/// the upper side or to the end, without a search. Since each path has a separate gap, it moves only when the
+/// path starts a new pass.
 #[derive(Debug, Default)]
 struct PathDues {
     low: VecDeque<Sending>,

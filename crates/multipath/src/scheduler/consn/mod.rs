@@ -2,9 +2,10 @@
 //! window towards each other. So the paths of each side reach, and reinject, data that the other side has lost or cannot
 //! deliver.
 //!
-//! The data that may be outstanding is a *block*. Its left part, up to the *mark*, is for the leading path, in ascending
-//! order. The rest is for the other paths, in descending order from the end of the block. A side that has sent its whole
-//! part continues with other data, even if its part has not been acknowledged yet:
+//! The data that may be outstanding is a *block*. Its left part, up to the *mark*, is for the leading path,
+//! in ascending order. The right part is for the other paths, in descending order from the end of the block.
+//! Paths that have sent their whole part continue with other data, even if their part has not been
+//! acknowledged yet:
 //!
 //! - The leader sends data that acknowledgements have admitted beyond the block (reuse), as often as there is some. If there
 //!   is none, it continues with the part for the others, and then reinjects their data in flight. When the leader's part has
@@ -57,7 +58,7 @@ pub(super) const ENTRY: Entry = Entry {
 /// The entry of this scheduler in the table of schedulers.
 pub(super) const ASCENDING_ENTRY: Entry = Entry {
     name: "consn-ascending",
-    summary: "confluent sequence numbers: all paths but the weakest ascend through the window, and that descends",
+    summary: "confluent sequence numbers: all paths but the weakest ascend through the window, and the weakest descends",
     build: &|| Box::new(ConSn::new(Form::OneDescends)),
     ..ENTRY
 };

@@ -43,7 +43,8 @@ impl Pass {
 pub(super) enum Found {
     /// Start and end of the next piece.
     Piece(u64, u64),
-    /// No piece for now: either the window will soon admit the rest of a packet, or the data would arrive too late.
+    /// No piece at this time: either the window will soon admit the rest of a packet, or the data would
+    /// arrive too late.
     NotNow,
     /// A piece exists, but the path has no room for a whole packet yet.
     NoRoom,

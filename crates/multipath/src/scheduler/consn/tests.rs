@@ -133,7 +133,7 @@ fn better_path_leads_unless_leader_could_reuse() {
 }
 
 #[test]
-fn one_of_several_paths_has_its_own_direction() {
+fn one_of_several_paths_sends_in_another_direction() {
     let paths = [path(0, 5000, 30), path(1, 5000, 20), path(2, 5000, 40)];
     let first = |form: Form, open: usize| {
         let mut window = Window::new(form);
@@ -212,7 +212,7 @@ fn time_or_pace_change_reactivates_idle_path() {
     assert_eq!(window.all(60, (0, 10_000), &[fast, full(slow)]), []);
     assert!(window.consn.is_exhausted());
     assert_eq!(window.all(61, (0, 10_000), &[fast, full(slow)]), [4, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
-    // With half of the leader's window, the ascending paths can go on for twice as long.
+    // If the leader's window is halved, the ascending paths can continue for twice as long.
     let mut window = Window::new(Form::OneAscends);
     assert_eq!(window.all(0, (0, 10_000), &[full(fast), slow]).len(), 6);
     let fast = path(0, 2500, 20);

@@ -38,7 +38,7 @@ struct Piece {
     number: u64,
     /// Place in the bytes of the packet.
     place: Range<usize>,
-    /// The direction of a connection, of which it is a segment.
+    /// The direction of a connection to which the segment belongs.
     segment_of: Option<FlowKey>,
 }
 
@@ -156,7 +156,7 @@ impl Held {
         offset
     }
 
-    /// Copies the bytes of a payload, which may be of several packets.
+    /// Copies the bytes of a payload, which may come from several packets.
     fn copy(&self, payload: Payload, out: &mut [u8]) {
         let first = self.pieces.range(..=payload.offset).next_back().map_or(0, |(&start, _)| start);
         for (&start, piece) in self.pieces.range(first..payload.end()) {

@@ -26,7 +26,7 @@ pub enum Beginning {
 ///
 /// # Errors
 ///
-/// If it ends, or sends nothing in time.
+/// If the connection ends, or carries nothing in time.
 pub fn beginning(mut stream: &TcpStream) -> io::Result<Beginning> {
     let begun = Clock::new();
     let mut bytes = [0; GREETING_BYTES];

@@ -55,7 +55,8 @@ pub struct OnOff {
 }
 
 impl FlowOptions {
-    /// Checks the options of a flow with this transport; returns when it is on, if not always.
+    /// Checks the options of a flow with this transport; returns the times at which the flow is on, or `None`
+    /// for always.
     ///
     /// # Errors
     ///

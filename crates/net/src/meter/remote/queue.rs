@@ -13,7 +13,7 @@ struct Tickets {
     waiting: VecDeque<u64>,
 }
 
-/// A place in the queue, until this value is dropped.
+/// A client's position in the queue, which it leaves when this value is dropped.
 #[derive(Debug)]
 pub struct Ticket {
     queue: Queue,
@@ -60,7 +60,7 @@ mod tests {
         let queue = Queue::default();
         let first = queue.join(false).expect("the queue is empty");
         assert!(queue.join(false).is_none());
-        let [second, third] = [(); 2].map(|()| queue.join(true).expect("a place"));
+        let [second, third] = [(); 2].map(|()| queue.join(true).expect("the queue has room"));
         assert_eq!([first.ahead(), second.ahead(), third.ahead()], [0, 1, 2]);
         drop(second);
         assert_eq!(third.ahead(), 1);

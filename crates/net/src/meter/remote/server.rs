@@ -151,8 +151,8 @@ struct Client {
 }
 
 impl Client {
-    /// Returns true if a further connection has to be refused while there are this number of them. The flows of a
-    /// test come in addition to the clients.
+    /// Returns true if a new connection has to be refused, with `connections` of them open. The flows of an
+    /// expected test do not count as clients.
     fn is_full(&self, connections: usize) -> bool {
         let has_clients = self.clients.load(Ordering::Relaxed) >= MAX_CLIENTS;
         connections >= MAX_CONNECTIONS || has_clients && !self.arrivals.are_expected()
@@ -418,7 +418,7 @@ impl FlowAcceptor<'_> {
         }
     }
 
-    /// Checks whether to wait further for a flow, for which the clock `own` has been running.
+    /// Checks whether the server may wait longer for a flow. The clock `own` started when the wait began.
     fn check_patience(&self, own: Clock) -> Result<(), String> {
         if self.stop.load(Ordering::Relaxed) {
             return Err("the server ended".to_owned());

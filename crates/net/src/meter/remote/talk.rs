@@ -191,7 +191,7 @@ impl MessageTransfer<'_> {
                     self.tally.message(now, self.one_clock.then_some(header.born));
                 }
                 Err(Errno::AGAIN | Errno::INTR) => self.wait(PollFlags::IN, self.span.until),
-                // The other end has not opened its socket yet, or has closed it.
+                // Ignore the error: the other end has not opened its socket yet, or has closed it.
                 Err(Errno::CONNREFUSED) => {}
                 Err(error) => return self.record_failure(error),
             }

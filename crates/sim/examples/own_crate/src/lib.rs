@@ -78,6 +78,6 @@ mod tests {
     #[test]
     fn gentle_obeys_the_laws_of_controls() {
         congestion::conformance::check(&|| Box::new(Controller::new(Gentle)), 100)
-            .expect("it obeys all laws");
+            .expect("the control obeys all laws");
     }
 }

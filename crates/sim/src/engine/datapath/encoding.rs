@@ -57,7 +57,7 @@ mod tests {
         let mut slab = PacketSlab::new();
         let mut encoding = Encoding::Carried(Vec::new());
         let id = slab.insert(packet());
-        encoding.encode(&slab, id).expect("it has an encoding");
+        encoding.encode(&slab, id).expect("the packet has an encoding");
         // The parsed packet replaces this change.
         slab.get_mut(id).ecn = Ecn::Ect1;
         assert_eq!(encoding.parse(&mut slab, id), Ok(()));
@@ -70,7 +70,7 @@ mod tests {
         let id = slab.insert(packet());
         for at in [0, 21, 139] {
             let mut encoding = Encoding::Carried(Vec::new());
-            encoding.encode(&slab, id).expect("it has an encoding");
+            encoding.encode(&slab, id).expect("the packet has an encoding");
             let Encoding::Carried(all) = &mut encoding else { panic!("packets travel as bytes") };
             all[id as usize][at] ^= 1;
             assert!(matches!(encoding.parse(&mut slab, id), Err(CheckError::Parse(_))), "{at}");
@@ -78,11 +78,11 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_another_place_are_an_error() {
+    fn bytes_at_a_wrong_offset_are_an_error() {
         let mut slab = PacketSlab::new();
         let mut encoding = Encoding::Carried(Vec::new());
         let id = slab.insert(packet());
-        encoding.encode(&slab, id).expect("it has an encoding");
+        encoding.encode(&slab, id).expect("the packet has an encoding");
         let Body::Tcp(segment) = &mut slab.get_mut(id).body else { panic!("a segment") };
         segment.payload.offset += 1;
         assert_eq!(encoding.parse(&mut slab, id), Err(CheckError::Payload { payload: 0, at: 0 }));

@@ -1,4 +1,4 @@
 //! Identifiers of the ends of flows.
 
-/// One end of a flow: twice the flow's index, plus one for the receiving end.
+/// Number of an end of a flow: twice the flow's index, plus one for the receiving end.
 pub type EndId = u32;

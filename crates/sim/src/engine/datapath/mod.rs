@@ -41,7 +41,7 @@ use std::collections::BTreeMap;
 /// Marks two addresses that no route connects.
 const UNREACHABLE: u32 = u32::MAX;
 
-/// Time of a link direction's next event, as one word whose order is that of time.
+/// Time of a link direction's next event, encoded in one integer that compares like the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Due(u64);
 
@@ -104,7 +104,7 @@ pub struct Datapath {
     capture: Option<Box<Capture>>,
     /// True if a queue uses the flow hash of packets.
     needs_flow_hash: bool,
-    /// True if routers choose among several ways by the hash of a packet's flow.
+    /// True if routers choose among several routes by the hash of a packet's flow.
     routes_by_flow: bool,
     /// With such a choice: the index of each stored route's first hop.
     shared_routes: BTreeMap<Vec<u32>, u32>,
@@ -121,7 +121,7 @@ pub struct Datapath {
     /// Number of new addresses of each link; `None` before the first.
     generations: Option<Box<[u8]>>,
     middleboxes: Option<Box<Middleboxes>>,
-    /// Routers that choose the ways of paths.
+    /// Routers that choose the routes of paths.
     routers: Option<Box<ControlRouters>>,
     /// The processors of hosts with a cost of packets.
     processors: Option<Box<Processors>>,
@@ -278,7 +278,8 @@ impl Datapath {
         self.hops_done
     }
 
-    /// Maximum number of packets stored at the same time: those in flight, and those sent ahead of time.
+    /// Maximum number of packets stored at the same time: the packets in flight, and the packets sent ahead
+    /// of time.
     pub fn packets_high_water(&self) -> usize {
         self.slab.high_water()
     }
@@ -437,7 +438,7 @@ impl Datapath {
         let state = &mut self.links[direction.index()];
         state.link.change(now, change);
         if state.role == Role::Feeds && !state.link.keeps_order() {
-            // From now on packets may change places, so packets must not be forwarded ahead.
+            // From now on packets may change their order, so packets must not be forwarded ahead.
             state.role = Role::Plain;
             self.graph.detach(direction.0);
         }

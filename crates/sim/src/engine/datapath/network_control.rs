@@ -1,4 +1,4 @@
-//! Routers with network control, which choose the ways of paths that request it.
+//! Routers with network control, which choose the routes of paths that request it.
 
 use super::{Datapath, Interface, InterfaceAddress, PacketRef, Time};
 use anabranch_middlebox::FlowKey;
@@ -28,7 +28,7 @@ fn request_in(packet: &mut Packet) -> Option<&mut NetworkControl> {
 }
 
 impl Datapath {
-    /// Returns true if some routers choose the ways of paths.
+    /// Returns true if some routers choose the routes of paths.
     pub const fn has_network_control(&self) -> bool {
         self.routers.is_some()
     }
@@ -98,7 +98,7 @@ impl Datapath {
         routers.routers.get_mut(&node).expect("the node has network control")
     }
 
-    /// Chooses the way of a request and fills a record.
+    /// Chooses the route of a request and fills a record.
     fn answer_request(&mut self, now: Time, node: usize, frame: PacketRef) -> Option<Interface> {
         let mut packet = self.slab.get(frame.id).clone();
         let (flow, to) = (FlowKey::of(&packet), InterfaceAddress::of(packet.destination));

@@ -17,7 +17,7 @@ use anabranch_wire::sctp::Chunk;
 use anabranch_wire::{Body, Packet};
 use std::collections::VecDeque;
 
-/// A packet at a processor, and its next place.
+/// A packet at a processor, and its destination after the service.
 #[derive(Clone, Copy, Debug)]
 enum Job {
     /// To the link direction with this number.
@@ -241,7 +241,7 @@ impl Datapath {
     pub(super) fn processor_due(&mut self, now: Time, index: usize) -> Outcome {
         let processors = self.processors.as_mut().expect("a processor has an event");
         let processor = &mut processors.all[index];
-        let &(job, _) = processor.jobs.front().expect("it has one event for the packet in service");
+        let &(job, _) = processor.jobs.front().expect("a processor with an event has a packet in service");
         if let (Job::Receive(end, frame), false) = (job, processor.searched) {
             // The answer schedules its next event.
             processor.searched = true;

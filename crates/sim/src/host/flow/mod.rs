@@ -96,8 +96,8 @@ pub struct Flow {
     opening: Option<Box<(Protocol, Ends)>>,
     /// True if the decisions of its scheduler are recorded.
     keeps_decisions: bool,
-    /// True if it is a place of a flow with arrivals: its ends have one connection after another, so packets of an
-    /// earlier one may arrive, and the host finds the connection of every packet.
+    /// True if this is a slot of a flow with arrivals: its ends have one connection after another, so packets
+    /// of an earlier one may arrive, and the host finds the connection of every packet.
     is_reused: bool,
     /// Links whose addresses are backups since the last event that changed them; `None` before the first.
     backup: Option<Vec<usize>>,
@@ -342,7 +342,7 @@ impl Flow {
         let mut answers = Vec::new();
         if let Some(found) = host.handle_packet(now, packet, &Pattern) {
             let own = end.connection.filter(|own| host.endpoint(*own).is_some());
-            // A free place has no connection.
+            // A free slot has no connection.
             let is_free = self.is_reused && self.ends[SENDER].connection.is_none();
             if is_free || own.is_some_and(|own| own != found) {
                 // The connection of the flow had ended before. An old packet has opened another one, which is
@@ -525,7 +525,7 @@ impl Flow {
         self.meters.watch_returns(now, event, endpoints);
     }
 
-    /// Begins or ends the span after an event in which repeated bytes are counted. A place of a flow with arrivals has
+    /// Begins or ends the span after an event in which repeated bytes are counted. A slot of a flow with arrivals has
     /// none: at its ends, the counters may be those of different connections.
     pub fn set_span(&mut self, begins: bool, hosts: &Hosts) {
         if self.is_reused {

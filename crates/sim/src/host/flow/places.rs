@@ -1,4 +1,4 @@
-//! Places of flows with arrivals: one connection after another at the same two ends.
+//! Slots of flows with arrivals: one connection after another at the same two ends.
 
 use super::Flow;
 use crate::host::applications::{Applications, News};
@@ -10,13 +10,13 @@ use anabranch_endpoint::Ends;
 use anabranch_host::Protocol;
 
 impl Flow {
-    /// Makes it a place of a flow with arrivals, without a connection.
+    /// Makes the value a slot of a flow with arrivals, without a connection.
     #[must_use]
     pub fn as_place(self) -> Self {
         Self { is_reused: true, opening: None, ..self }
     }
 
-    /// Opens a connection at a free place; returns whether the host has a port for it.
+    /// Opens a connection at a free slot; returns whether the host has a port for it.
     pub fn reopen(
         &mut self,
         now: Time,

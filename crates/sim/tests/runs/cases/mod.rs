@@ -283,7 +283,7 @@ fn message() -> impl Strategy<Value = MessageSize> {
     ]
 }
 
-/// Values of settings with which every case finishes in time. No value: the default.
+/// Values of settings with which every case finishes in time. A setting without values keeps its default.
 const NARROWED: &[(&str, &[&str])] = &[
     ("rto_initial", &["1 s"]),
     ("rto_min", &["10 ms", "200 ms", "1 s"]),
@@ -291,8 +291,8 @@ const NARROWED: &[(&str, &[&str])] = &[
     ("keepalive", &["false", "10 s", "20 s"]),
     ("user_timeout", &[]),
     ("heartbeat_interval", &["30 s"]),
-    // More errors than the faults can cause: an endpoint that gives up has stalled. SYNs over several pairs
-    // are repeated in a shorter time than the faults last.
+    // Limits that the faults cannot reach, so that an endpoint gives up only if it has stalled. SYNs over
+    // several pairs are repeated in a shorter time than the faults last.
     ("association_max_retrans", &["1000"]),
     ("init_max_retrans", &["1000"]),
     ("syn_retransmission", &["single"]),

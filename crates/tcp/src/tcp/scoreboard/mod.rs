@@ -27,7 +27,8 @@ pub(crate) enum SegmentState {
     Lost,
     /// Marked lost, and the retransmission is in flight.
     Retransmitted,
-    /// The original is in flight, and so is a retransmission: a probe, or one made in doubt.
+    /// The original is in flight, and so is a retransmission: a probe, or a retransmission of data that may
+    /// not be lost.
     Duplicated,
     /// Selectively acknowledged.
     Sacked,
@@ -158,11 +159,11 @@ impl Scoreboard {
         self.waiting
     }
 
-    /// Index of the first part in flight of the segment that began at `start` when it was sent at `sent`.
+    /// Index of a segment that was sent at `sent` from `start` on: of its first part that is still in flight.
     ///
-    /// Its first bytes may have been acknowledged since, so that it now begins behind `start`. If it is gone, the
-    /// result may be another segment sent at the same time. That one is as old, so the result for loss detection is
-    /// the same.
+    /// If its first bytes have been acknowledged, the part begins behind `start`. If all of it has been
+    /// acknowledged, the result may be another segment that was sent at the same time, which loss detection
+    /// treats alike.
     pub fn in_flight_since(&self, start: u64, sent: Time) -> Option<usize> {
         let first = self.index_of(start);
         (first..self.segments.len())

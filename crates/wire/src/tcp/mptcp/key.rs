@@ -17,8 +17,9 @@ impl Key {
     /// A key with its token and initial data sequence number.
     pub fn new(key: u64) -> Self {
         let digest = Sha256::digest(key.to_be_bytes());
-        let token = u32::from_be_bytes(digest[..4].try_into().expect("32 bytes have 4"));
-        let idsn = u64::from_be_bytes(digest[24..].try_into().expect("32 bytes end with 8"));
+        let token = u32::from_be_bytes(digest[..4].try_into().expect("SHA-256 has at least 4 bytes"));
+        let idsn =
+            u64::from_be_bytes(digest[24..].try_into().expect("SHA-256 has 32 bytes, of which these are 8"));
         Self { secret: key, token, idsn }
     }
 }

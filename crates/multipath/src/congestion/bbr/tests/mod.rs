@@ -250,7 +250,7 @@ fn drain_ends_without_queue_or_after_three_rounds() {
 }
 
 #[test]
-fn down_ends_without_queue_and_with_headroom() {
+fn probe_bw_down_ends_without_queue() {
     let mut bench = Bench::in_down();
     assert_eq!(bench.round(1_000, 100_001), State::Down);
     assert_eq!(bench.round(1_000, 100_000), State::Cruise);
@@ -429,7 +429,7 @@ fn five_seconds_without_lower_rtt_start_probe_rtt() {
 }
 
 #[test]
-fn probe_rtt_returns_to_startup_idle_replaces_it() {
+fn idle_path_needs_no_probe_rtt() {
     let mut bench = Bench::new();
     bench.round(100, 10_000);
     bench.now += ms(6_000);
@@ -483,7 +483,7 @@ fn spurious_losses_are_undone() {
     bench.lose(100_000, MSS);
     bench.path.undo();
     assert_eq!(whole(bench.path.model.bw_shortterm), 1_000_000);
-    // Without a loss before it, `undo` changes nothing.
+    // If there was no loss before, `undo` changes nothing.
     let mut bench = Bench::in_cruise();
     let before = bench.path.window();
     bench.path.undo();
