@@ -63,6 +63,9 @@ impl Outbound {
         {
             let sure = chunk.transmissions == 1;
             self.repeats.insert(tsn, Repeat { path: chunk.path, episode: chunk.recovery, sure });
+        } else {
+            // After a further retransmission, a duplicate may be of the first one.
+            self.repeats.remove(&tsn);
         }
     }
 

@@ -1,6 +1,9 @@
 //! Losses and timeouts that were none.
 
 use super::pair::{A, App, B, Link, Net, at_ms, bulk, ms};
+use crate::association::State;
+use crate::outstanding::Chunk;
+use crate::totals::{ChunkState, RetransmissionReason};
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_multipath::PathId;
 
@@ -78,4 +81,27 @@ fn timeout_with_a_loss_is_not_undone() {
     assert!(path.counters.timeouts > 0);
     net.run_until(net.now + ms(1_000));
     assert_eq!(net.extra(A, "spurious_reactions"), 0);
+}
+
+/// Chunk rescheduling may retransmit a chunk again: a duplicate is then of either retransmission.
+#[test]
+fn duplicate_of_second_repetition_shows_nothing() {
+    let mut net = Net::new(vec![Link::new(10, 10)], |_, _| {});
+    net.apps[A] = App::sends(bulk(205, 1452));
+    net.connect();
+    net.run_until(at_ms(100));
+    let State::Open(open) = &mut net.ends[A].state else { panic!("the association is open") };
+    let outbound = &mut open.outbound;
+    let tsn = outbound.sent.base();
+    let chunk = *outbound.sent.get(tsn).expect("a chunk in flight");
+    let lost = |reason, transmissions| Chunk {
+        state: ChunkState::Lost(reason),
+        recovery: 7,
+        transmissions,
+        ..chunk
+    };
+    outbound.note_retransmission(tsn, &lost(RetransmissionReason::Fast, 1));
+    assert!(outbound.repeats.contains_key(&tsn));
+    outbound.note_retransmission(tsn, &lost(RetransmissionReason::Rescheduled, 2));
+    assert!(!outbound.repeats.contains_key(&tsn));
 }

@@ -211,6 +211,7 @@ pub(crate) fn check_ipv6(options: &[u8], at: usize) -> Result<(), ParseError> {
 mod tests {
     use super::*;
     use crate::bytes::from_hex as hex;
+    use crate::sctp::network_control::Record;
 
     fn request() -> NetworkControl {
         NetworkControl {
@@ -280,7 +281,7 @@ mod tests {
     fn options_that_do_not_fit_are_refused() {
         let with = |records| NetworkOption::Request(NetworkControl { records, ..request() });
         assert_eq!(with(Vec::new()).validate(true), Ok(()));
-        assert!(with(vec![Default::default()]).validate(true).is_err());
+        assert!(with(vec![Record::default()]).validate(true).is_err());
         for (len, ipv4, ipv6) in
             [(38, true, true), (39, false, true), (255, false, true), (256, false, false)]
         {
