@@ -88,7 +88,7 @@ LinkResult = TypedDict(
 
 
 class RouterRecord(TypedDict):
-    """The record of a router with network control about the route of a path."""
+    """The record of a router with network control about the way of a path."""
 
     router: str
     rate_bps: float
