@@ -96,15 +96,15 @@ impl Histogram {
         }
     }
 
-    /// Buckets with a weight, ascending.
-    fn buckets(&self) -> impl Iterator<Item = (usize, u64)> {
-        let whole = |(at, &low): (usize, &u32)| {
-            let bucket = self.first + at;
-            let carry =
-                self.carries.iter().find(|(other, _)| *other == bucket).map_or(0, |(_, carry)| *carry);
-            (bucket, u64::from(carry) << 32 | u64::from(low))
-        };
-        self.weights.iter().enumerate().map(whole).filter(|(_, weight)| *weight > 0)
+    /// Weight of the bucket at a position of the stored range.
+    #[inline]
+    fn weight_at(&self, at: usize) -> u64 {
+        let low = u64::from(self.weights[at]);
+        if self.carries.is_empty() {
+            return low;
+        }
+        let carry = self.carries.iter().find(|(bucket, _)| *bucket == self.first + at);
+        low | carry.map_or(0, |&(_, carry)| u64::from(carry) << 32)
     }
 
     /// The exact mean in seconds; `None` without a value.
@@ -120,11 +120,11 @@ impl Histogram {
             return Some(self.max.as_secs_f64());
         }
         let mut sum = 0;
-        for (bucket, weight) in self.buckets() {
-            sum += weight;
+        for at in 0..self.weights.len() {
+            sum += self.weight_at(at);
             if sum >= target {
                 let [least, most] = [self.min, self.max].map(|extreme| extreme.as_nanos() as f64);
-                return Some(middle(bucket).clamp(least, most) / 1e9);
+                return Some(middle(self.first + at).clamp(least, most) / 1e9);
             }
         }
         None
@@ -136,8 +136,11 @@ impl Histogram {
         self.max = self.max.max(other.max);
         self.total += other.total;
         self.weighted_nanos += other.weighted_nanos;
-        for (bucket, weight) in other.buckets() {
-            self.add_to_bucket(bucket, weight);
+        for at in 0..other.weights.len() {
+            let weight = other.weight_at(at);
+            if weight > 0 {
+                self.add_to_bucket(other.first + at, weight);
+            }
         }
     }
 

@@ -76,7 +76,8 @@ impl PacketSlab {
     }
 
     /// Removes and returns a packet.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call would copy the packet once more")]
+    #[inline(always)]
     pub fn take(&mut self, id: u32) -> Packet {
         let slot = id as usize;
         self.free[slot / 64] |= 1 << (slot % 64);

@@ -14,16 +14,19 @@ use anabranch_wire::sctp::NetworkControl;
 
 impl Connection {
     /// Bytes of payload that the next packet with data of a subflow may have: the option of a request takes some.
+    #[inline]
     pub(super) fn segment_limit(&self, now: Time, index: usize) -> u32 {
         let mss = self.subflows[index].block.mss();
-        if self.config.network_control.is_none() {
-            return mss;
-        }
-        mss - self.request_due(now, index).unwrap_or_default()
+        if self.config.network_control.is_none() { mss } else { mss - self.request_len(now, index) }
+    }
+
+    #[cold]
+    fn request_len(&self, now: Time, index: usize) -> u32 {
+        self.request_due(now, index).unwrap_or_default()
     }
 
     /// Bytes of the request that is due for the next packet of a subflow, if there is one. A packet has room for it
-    /// only beside at least as much data.
+    /// only if it has the same number of data bytes as well.
     fn request_due(&self, now: Time, index: usize) -> Option<u32> {
         let subflow = &self.subflows[index];
         let len = NetworkOption::request_len(subflow.block.local().is_ipv4());

@@ -136,7 +136,7 @@ impl NetworkOption {
     }
 }
 
-/// Bytes that an option with so much data takes in an IP header.
+/// Bytes that an option with this number of data bytes takes in an IP header.
 const fn options_len(is_ipv4: bool, data: usize) -> u32 {
     let option = OPTION_HEADER_LEN + data;
     if is_ipv4 {
