@@ -410,7 +410,7 @@ def test_lost_scheduler_ends_the_study(
         def advance(self, progress: Progress) -> None:
             machines.end()
 
-    with pytest.raises(RunFailed, match="did not come back; finished runs are kept"):
+    with pytest.raises(RunFailed, match="has ended and did not restart; finished runs are kept"):
         execute(plan(folder, tmp_path / "results", machines.address), End(), resume=False)
     with read(tmp_path / "results") as store:
         assert store.records
