@@ -116,16 +116,6 @@ fn options_change_nothing_without_network_control() {
 }
 
 #[test]
-fn subflow_leaves_a_failed_way() {
-    let down = "[[event]]\nat = \"12 s\"\nlink = \"LINK\"\nset = { state = \"down\" }\n";
-    for link in ["p", "q", "r"] {
-        let text = format!("{}\n{}", with_mptcp(), down.replace("LINK", link));
-        let flow = &result(&read(&text, &[("duration", "20 s")]), 3).flows[1];
-        assert!(!ways(flow).contains(link), "{link}: {:?}", ways(flow));
-    }
-}
-
-#[test]
 fn requests_fit_small_and_authenticated_packets() {
     for set in
         [("ip", "\"v6\""), ("flow.cmt.i_data", "true"), ("flow.cmt.asconf", "true"), ("flow.cmt.mtu", "600")]

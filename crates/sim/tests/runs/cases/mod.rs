@@ -73,7 +73,7 @@ fn without_unsupported(mut protocol: Protocol) -> Protocol {
     {
         protocol.put("whole_packets", Value::Flag(false)).expect("a key of the protocol");
     }
-    if protocol.get("network_control") == Some(Value::Flag(false)) {
+    if protocol.get("network_control") == Some(Value::Flag(false)) && protocol.get("information").is_some() {
         protocol.put("information", Value::Word("scenario")).expect("a key of the protocol");
     }
     protocol
