@@ -83,9 +83,8 @@ fn pass(rounds: u64) -> [u64; 2] {
         let now = Time::from_nanos(round * 1_000_000);
         let starts = [12 + 24, 48, 72];
         let mut bytes = mutated(&seeds[form], starts[form], &mut rng);
-        if form == 1 && bytes.len() >= 12 {
-            let len = (usize::from(bytes[0] & 15) * 4).clamp(12, bytes.len());
-            ipv4::set_checksum(&mut bytes[..len]);
+        if form == 1 && bytes.first().is_some_and(|first| bytes.len() >= usize::from(first & 15).max(5) * 4) {
+            ipv4::set_checksum(&mut bytes);
         }
         let found = if form == 0 {
             NetworkControl::requested_in(&bytes)

@@ -77,21 +77,11 @@ impl Control {
             self.due.resize(at + 1, Time::ZERO);
         }
         self.due[at] = now + self.interval;
-        let most = usize::from(NetworkControl::MAX_PATHS);
         let is_other =
             |other: &usize| *other != at && core.paths[*other].reachability != Reachability::Removed;
-        let others = (0..core.paths.len().min(most)).filter(is_other);
+        let others = (0..core.paths.len()).filter(is_other);
         let path = &core.paths[at];
-        let kbit_per_s = |srtt: Duration| {
-            (8e-3 * core.congestion.window(path.id) as f64 / srtt.as_secs_f64().max(1e-6)) as u32
-        };
-        NetworkControl {
-            association: self.association,
-            path: at as u8,
-            paths: core.paths.len().min(most) as u8,
-            wanted_kbit_per_s: path.rtt.srtt().map_or(0, kbit_per_s),
-            apart_from: others.fold(0, |mask, other| mask | 1 << other),
-            ..NetworkControl::default()
-        }
+        let rate = (core.congestion.window(path.id), path.rtt.srtt().map(Duration::as_secs_f64));
+        NetworkControl::of_path(self.association, (at, core.paths.len()), others, rate)
     }
 }

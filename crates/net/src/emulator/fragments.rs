@@ -25,7 +25,7 @@ pub(super) fn fragments(packet: &RawPacket, longest: usize) -> Vec<Vec<u8>> {
         let more = if number + 1 < count { MORE_FRAGMENTS } else { header[6] & MORE_FRAGMENTS };
         bytes[2..4].copy_from_slice(&total.to_be_bytes());
         (bytes[6], bytes[7]) = (more | high & OFFSET_BITS, low);
-        ipv4::set_checksum(&mut bytes[..len]);
+        ipv4::set_checksum(&mut bytes);
         bytes
     };
     payload.chunks(room).enumerate().map(fragment).collect()

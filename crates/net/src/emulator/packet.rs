@@ -288,8 +288,7 @@ impl Frame for RawPacket {
             return;
         }
         self.bytes[1] |= Ecn::Ce as u8;
-        let len = self.header_len();
-        ipv4::set_checksum(&mut self.bytes[..len]);
+        ipv4::set_checksum(&mut self.bytes);
     }
 
     /// A hash of addresses, protocol and ports. For fragments it does not include the ports, so that all

@@ -110,9 +110,8 @@ fn finish_lengths(packet: &mut [u8], (start, offset): (u16, u16)) {
     let at = usize::from(start);
     let total = packet.len();
     let addresses = if packet[0] >> 4 == 4 {
-        let header = usize::from(packet[0] & 15) * 4;
         packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
-        ipv4::set_checksum(&mut packet[..header]);
+        ipv4::set_checksum(packet);
         12..20
     } else {
         packet[4..6].copy_from_slice(&((total - 40) as u16).to_be_bytes());

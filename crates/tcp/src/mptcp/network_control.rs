@@ -1,8 +1,8 @@
-//! Network control: each subflow sends requests to the routers on its way, in an option of the IP header (Becke2014
+//! Network control: each subflow sends requests to the routers on its path, in an option of the IP header (Becke2014
 //! §8.1.2). The format is our own, and experimental.
 //!
 //! The first packet with data of a subflow carries a request, and later one packet per interval. The option takes a part
-//! of the packet's payload. It has no room for records, so routers change only the ways, and the receiver returns nothing.
+//! of the packet's payload. It has no room for records, so routers change only the routes, and the receiver returns nothing.
 
 use super::connection::Connection;
 use crate::tcp::segment_of;
@@ -39,7 +39,8 @@ impl Connection {
     /// Puts a request into a packet with `len` bytes of new data of a subflow, if one is due and has room.
     pub(super) fn add_request(&mut self, now: Time, (index, len): (usize, u32), packet: &mut Packet) {
         let Some(interval) = self.config.network_control else { return };
-        if len > self.segment_limit(now, index) || self.request_due(now, index).is_none() {
+        let Some(taken) = self.request_due(now, index) else { return };
+        if len + taken > self.subflows[index].block.mss() {
             return;
         }
         self.subflows[index].request_at = now + interval;
@@ -50,19 +51,11 @@ impl Connection {
     }
 
     fn request(&self, association: u32, index: usize) -> NetworkControl {
-        let most = usize::from(NetworkControl::MAX_PATHS);
-        let others = self.subflows.iter().enumerate().take(most);
-        let others = others.filter(|&(other, subflow)| other != index && !subflow.is_dead());
-        let window = self.congestion.window(PathId(index as u8));
-        let kbit_per_s = |srtt: Duration| (8e-3 * window as f64 / srtt.as_secs_f64().max(1e-6)) as u32;
-        NetworkControl {
-            association,
-            path: index as u8,
-            paths: self.subflows.len().min(most) as u8,
-            wanted_kbit_per_s: self.subflows[index].block.rtt().srtt().map_or(0, kbit_per_s),
-            apart_from: others.fold(0, |mask, (other, _)| mask | 1 << other),
-            ..NetworkControl::default()
-        }
+        let others =
+            (0..self.subflows.len()).filter(|&other| other != index && !self.subflows[other].is_dead());
+        let srtt = self.subflows[index].block.rtt().srtt();
+        let rate = (self.congestion.window(PathId(index as u8)), srtt.map(Duration::as_secs_f64));
+        NetworkControl::of_path(association, (index, self.subflows.len()), others, rate)
     }
 
     /// Counts an option of network control that has arrived.

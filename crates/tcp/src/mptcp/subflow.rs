@@ -139,7 +139,7 @@ pub(super) struct Subflow {
     pub penalised_at: Option<Time>,
     /// Paced restart after a full buffer has kept the window from being used.
     pub restart: Option<Restart>,
-    /// Time of the next request for a way, if the connection has network control.
+    /// Time of the next request for a route, if the connection has network control.
     pub request_at: Time,
 }
 

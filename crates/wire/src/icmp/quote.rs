@@ -126,10 +126,9 @@ impl Quote {
         let mut bytes = self.0.clone();
         let transport = match to.ip() {
             IpAddr::V4(address) => {
-                let header = usize::from(bytes[0] & 15).max(5) * 4;
                 bytes[12 + 4 * of_address..][..4].copy_from_slice(&address.octets());
-                ipv4::set_checksum(&mut bytes[..header]);
-                header
+                ipv4::set_checksum(&mut bytes);
+                usize::from(bytes[0] & 15).max(5) * 4
             }
             IpAddr::V6(address) => {
                 bytes[8 + 16 * of_address..][..16].copy_from_slice(&address.octets());

@@ -21,11 +21,13 @@ use crate::checksum::Checksum;
 use crate::error::{Header as Where, ParseError, Problem};
 use core::net::Ipv4Addr;
 
-/// Sets the checksum of a whole header, options included.
+/// Sets the checksum of the header at the start of a packet, options included.
 ///
 /// # Panics
-/// If the header is shorter than 12 bytes.
-pub fn set_checksum(header: &mut [u8]) {
+/// If the packet is shorter than its header.
+pub fn set_checksum(packet: &mut [u8]) {
+    let len = usize::from(packet[0] & 15).max(5) * 4;
+    let header = &mut packet[..len];
     header[10..12].fill(0);
     let checksum = Checksum::new().bytes(header).finish();
     header[10..12].copy_from_slice(&checksum.to_be_bytes());

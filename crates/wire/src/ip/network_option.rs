@@ -130,8 +130,7 @@ impl NetworkOption {
         let place = place_in(packet).expect("the packet contains a request");
         packet[place.start + 1] |= NetworkControl::SHARED_FLAG;
         if packet[0] >> 4 == 4 {
-            let len = usize::from(packet[0] & 15) * 4;
-            ipv4::set_checksum(&mut packet[..len]);
+            ipv4::set_checksum(packet);
         }
     }
 }

@@ -57,7 +57,7 @@ fn ipv4_options_and_link_padding_are_skipped() {
     bytes.splice(20..20, [0x94, 0x04, 0, 0]);
     bytes[0] = 0x46;
     bytes[3] += 4;
-    ipv4::set_checksum(&mut bytes[..24]);
+    ipv4::set_checksum(&mut bytes);
     bytes.extend_from_slice(&[0; 9]);
     let mut parsed = Packet::parse(&bytes).expect("a valid packet");
     parsed.for_each_payload(|payload| {

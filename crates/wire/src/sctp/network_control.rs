@@ -127,6 +127,27 @@ impl NetworkControl {
     /// The flag of [`is_shared`](Self::is_shared) in the second byte.
     pub(crate) const SHARED_FLAG: u8 = 4;
 
+    /// The request of path `at` of an association of `paths` paths, which asks to share no route with the paths `others`.
+    /// The wanted rate is a congestion window of `window` bytes per round-trip time, in seconds; 0 without one. Paths from
+    /// [`MAX_PATHS`](Self::MAX_PATHS) on have no bit.
+    pub fn of_path(
+        association: u32,
+        (at, paths): (usize, usize),
+        others: impl Iterator<Item = usize>,
+        (window, srtt_s): (u64, Option<f64>),
+    ) -> Self {
+        let most = usize::from(Self::MAX_PATHS);
+        let kbit_per_s = |srtt_s: f64| (8e-3 * window as f64 / srtt_s.max(1e-6)) as u32;
+        Self {
+            association,
+            path: at as u8,
+            paths: paths.min(most) as u8,
+            wanted_kbit_per_s: srtt_s.map_or(0, kbit_per_s),
+            apart_from: others.take_while(|other| *other < most).fold(0, |mask, other| mask | 1 << other),
+            ..Self::default()
+        }
+    }
+
     /// Appends a record, or sets the overflow flag if all records are in use.
     pub fn push(&mut self, record: Record) {
         if self.records.len() < Self::MAX_RECORDS {
