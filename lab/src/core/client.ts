@@ -16,6 +16,21 @@ export class CoreFailure extends Error {}
 /** A browser without a feature that the page needs. */
 export class MissingFeature extends Error {}
 
+/** Starts a worker from a program and the module that is its first message; `ready` ends with its first answer. */
+export function startWorker(program: string, module: WebAssembly.Module): { worker: Worker; ready: Promise<void> } {
+  const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
+  const worker = new Worker(address);
+  const ready = new Promise<void>((resolve, reject) => {
+    worker.onmessage = () => {
+      URL.revokeObjectURL(address);
+      resolve();
+    };
+    worker.onerror = (event) => reject(new CoreFailure(event.message || "the worker did not start"));
+    worker.postMessage(module);
+  });
+  return { worker, ready };
+}
+
 export class Client {
   private readonly waiting = new Map<number, { resolve: (v: never) => void; reject: (e: Error) => void }>();
   private nextId = 1;
@@ -27,14 +42,8 @@ export class Client {
 
   /** Starts a worker from the program and the compressed module that the page contains. */
   static async start(program: string, module: WebAssembly.Module): Promise<Client> {
-    const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
-    const worker = new Worker(address);
-    await new Promise<void>((resolve, reject) => {
-      worker.onmessage = () => resolve();
-      worker.onerror = (event) => reject(new CoreFailure(event.message || "the worker did not start"));
-      worker.postMessage(module);
-    });
-    URL.revokeObjectURL(address);
+    const { worker, ready } = startWorker(program, module);
+    await ready;
     return new Client(worker);
   }
 

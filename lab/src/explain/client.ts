@@ -1,5 +1,6 @@
 /** The page's side of the worker of explanations: one question at a time. */
 
+import { startWorker } from "../core/client";
 import type { Explanation, Question } from "./explainer";
 import type { Reply, Request } from "./worker";
 
@@ -15,11 +16,7 @@ export class Explaining {
   private refuse: ((error: Error) => void) | null = null;
 
   constructor(program: string, module: WebAssembly.Module) {
-    const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
-    this.worker = new Worker(address);
-    this.ready = new Promise((resolve) => (this.worker.onmessage = () => resolve()));
-    this.worker.postMessage(module);
-    void this.ready.then(() => URL.revokeObjectURL(address));
+    ({ worker: this.worker, ready: this.ready } = startWorker(program, module));
   }
 
   /** @throws NoExplanation if the rules refuse the question, or it takes too long. */
@@ -49,14 +46,14 @@ export class Explaining {
     const answered = new Promise<Reply>((resolve, reject) => {
       this.refuse = reject;
       this.worker.onerror = (event) => reject(new NoExplanation(`The explanation has failed, which is a bug: ${event.message}.`));
-      void this.ready.then(() => {
+      this.ready.then(() => {
         this.worker.onmessage = ({ data }: MessageEvent<Reply>) => {
           if ("done" in data) progress(data.done, data.planned);
           else if ("message" in data) reject(new NoExplanation(sentence(data.message, data.isBug)));
           else resolve(data);
         };
         this.worker.postMessage(request);
-      });
+      }, reject);
     });
     return answered.finally(() => (this.refuse = null));
   }
