@@ -244,6 +244,6 @@ class Congestion(_Environment):
         delays = [
             srtt_s / least - 1.0 for (_, srtt_s, *_), least in zip(now, self._least_rtt_s, strict=False) if srtt_s
         ]
-        repeated = sum(path[4] for path in now) - sum(path[4] for path in before)
+        repeated = sum(count for *_, count in now) - sum(count for *_, count in before)
         delay = sum(delays) / max(len(delays), 1)
         return self._goodput_bps() / _MAX_RATE_BPS - 0.1 * delay - repeated / _MAX_PACKETS

@@ -5,7 +5,6 @@ use super::uplinks::{self, Side};
 use core::net::{IpAddr, SocketAddr};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
@@ -95,8 +94,9 @@ impl Totals {
     fn add(&mut self, carried: &Carried) {
         self.connections += 1;
         self.multipath += u64::from(carried.client_is_multipath() == Some(true));
-        self.up_bytes += carried.up.load(Ordering::Relaxed);
-        self.down_bytes += carried.down.load(Ordering::Relaxed);
+        let [up, down] = carried.bytes();
+        self.up_bytes += up;
+        self.down_bytes += down;
     }
 }
 
@@ -190,14 +190,15 @@ pub fn snapshot() -> Snapshot {
 }
 
 fn connection(number: u64, open: &Open) -> Connection {
+    let [up_bytes, down_bytes] = open.carried.bytes();
     Connection {
         number,
         service: open.service.clone(),
         client: open.client,
         target: open.target.clone(),
         age_s: open.since.elapsed().as_secs(),
-        up_bytes: open.carried.up.load(Ordering::Relaxed),
-        down_bytes: open.carried.down.load(Ordering::Relaxed),
+        up_bytes,
+        down_bytes,
         longest_wait_us: open.carried.longest_wait_us(),
         ends: Vec::new(),
     }
@@ -206,6 +207,7 @@ fn connection(number: u64, open: &Open) -> Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn ended_connections_are_in_the_totals() {
