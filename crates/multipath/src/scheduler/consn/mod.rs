@@ -10,7 +10,8 @@
 //! - The leader sends data that acknowledgements have admitted beyond the block (reuse), as often as there is some. If there
 //!   is none, it continues with the part for the others, and then reinjects their data in flight. When the leader's part has
 //!   been acknowledged, a new block is built; but if all possible data has been reused by then, the rest of the block is sent
-//!   first.
+//!   first. It also precedes reused data after the descending paths have failed, which the publication does not consider:
+//!   otherwise, the receiver would wait for it behind newer data.
 //! - The others continue with the leader's part, from the mark downwards: first with unsent data, then with missing data.
 //!
 //! A new block begins at the left edge of the window. Its mark is the middle of the window, moved by the difference between
@@ -319,7 +320,8 @@ impl ConSn {
                 // whole packet, or with newly admitted data while no data is worth reinjecting.
                 Found::NotNow | Found::Through => {}
             }
-            let went_on = if ascends { self.go_on_ascending(data) } else { self.go_on_descending(data) };
+            let went_on =
+                if ascends { self.go_on_ascending(data, paths) } else { self.go_on_descending(data) };
             if !went_on {
                 if divided || self.is_current(data) {
                     return None;
@@ -348,11 +350,21 @@ impl ConSn {
         Piece { path: path.id, start, end, repeated }
     }
 
+    /// True if a path has sent data and no longer takes part, and no path descends: nothing else sends the right part of
+    /// the block.
+    fn has_lost_descent(&self, paths: &[PathState]) -> bool {
+        self.shares.iter().any(|share| share.away && share.total > 0)
+            && !paths.iter().any(|path| self.takes_part(path) && !self.ascends(path.id))
+    }
+
     /// Starts the next stage of the ascending paths after a pass; returns false if a new block must be built.
-    fn go_on_ascending(&mut self, data: &Data<'_>) -> bool {
+    fn go_on_ascending(&mut self, data: &Data<'_>, paths: &[PathState]) -> bool {
         let Block { una, mark, end, reached } = self.block;
         let acknowledged = data.una >= mark;
         self.up = match self.up.stage {
+            Stage::Own | Stage::Reuse if !acknowledged && self.has_lost_descent(paths) => {
+                Pass::ascending(Stage::Rest, mark, reached)
+            }
             // Case B-2 of the publication: unsent data has precedence over the data that the other paths have in
             // flight.
             _ if data.end > reached && !acknowledged => {

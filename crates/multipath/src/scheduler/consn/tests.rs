@@ -107,6 +107,27 @@ fn leader_reuses_window_until_part_is_acknowledged() {
 }
 
 #[test]
+fn rest_precedes_reuse_after_descending_path_failed() {
+    let (fast, slow) = (path(0, 5000, 20), path(1, 5000, 400));
+    let failed = PathState { usable: false, ..slow };
+    let placed = |second: PathState, queueable: u64| {
+        let mut window = Window::new(Form::OneAscends);
+        let data = Data { now: Time::ZERO, una: 0, end: 10_000, more: true, arrived: &RangeSet::new() };
+        // The descending path has sent data, none of this block.
+        window.consn.update_paths(&data, &[fast, slow]);
+        (window.consn.shares[1].total, window.consn.shares[1].before) = (1000, 1000);
+        let leader = PathState { queueable, ..fast };
+        for offset in 0..5 {
+            let piece = window.consn.place(&data, &[leader, full(second)]).expect("a piece of the left part");
+            assert_eq!(piece.start, offset * MSS);
+        }
+        window.all(20, (2000, 12_000), &[fast, full(second)])
+    };
+    assert_eq!(placed(slow, 5000), [10, 11, 5, 6, 7, 8, 9].map(|n| (0, n * MSS)));
+    assert_eq!(placed(failed, 5000), [5, 6, 7, 8, 9, 10, 11].map(|n| (0, n * MSS)));
+}
+
+#[test]
 fn better_path_leads_unless_leader_could_reuse() {
     let lead = |first: u64, second: u64, reuse: bool| {
         let mut window = Window::new(Form::OneAscends);
