@@ -112,7 +112,8 @@ impl Meter {
             hosts.push(pair);
             // The paths of a flow are those of its connection, which may end at a proxy.
             let hosts = [&*declared.from, declared.meets()].map(place);
-            watched.push(Watched { hosts, port: flow.remote.port(), source: flow.source });
+            let (port, source) = (flow.remote.port(), flow.source);
+            watched.push(Watched { hosts, port, source, tokens: [None; 2] });
         }
         let all: Vec<_> = namespaces.values().cloned().collect();
         let (reports, versions) = (Reports::new(flows.len()), scenario.used_versions());

@@ -25,14 +25,31 @@ pub struct Watched {
     pub port: u16,
     /// The index in `hosts` of the host with the main data of the flow.
     pub source: usize,
+    /// The tokens of its Multipath TCP connection at both ends, once a subflow at the listening port has shown them.
+    pub tokens: [Option<u32>; 2],
 }
 
 impl Watched {
-    /// The index in [`hosts`](Self::hosts) of the end to which a host's socket belongs, if it belongs to this
-    /// flow.
+    /// The index in [`hosts`](Self::hosts) of the end to which a host's socket at the listening port belongs, if it belongs to
+    /// this flow.
     fn end(&self, host: usize, socket: &Socket) -> Option<usize> {
         let ports = [socket.remote.port(), socket.local.port()];
         (0..2).find(|&end| self.hosts[end] == host && ports[end] == self.port)
+    }
+
+    /// The end of any subflow of the connection, also at a port that an endpoint announces to all connections of a host.
+    fn end_of_subflow(&self, host: usize, socket: &Socket) -> Option<usize> {
+        let has_token = |end: &usize| {
+            self.hosts[*end] == host && socket.token.is_some() && self.tokens[*end] == socket.token
+        };
+        self.end(host, socket).or_else(|| (0..2).find(has_token))
+    }
+
+    /// Notes the token of a host's socket at the listening port.
+    fn note_token(&mut self, host: usize, socket: &Socket) {
+        if let Some(end) = self.end(host, socket) {
+            self.tokens[end] = socket.token.or(self.tokens[end]);
+        }
     }
 }
 
@@ -108,8 +125,12 @@ impl Sampler {
             self.flows.iter_mut().for_each(|flow| flow.restart(now));
         }
         for host in 0..self.namespaces.len() {
-            for socket in self.namespaces[host].tcp()? {
-                self.add_sample(now, host, &socket);
+            let sockets = self.namespaces[host].tcp()?;
+            for socket in &sockets {
+                self.watched.iter_mut().for_each(|watched| watched.note_token(host, socket));
+            }
+            for socket in &sockets {
+                self.add_sample(now, host, socket);
             }
         }
         for ((flow, watched), ends) in self.flows.iter_mut().zip(&self.watched).zip(&*self.reports.lock()) {
@@ -125,7 +146,7 @@ impl Sampler {
     /// Adds the state of a host's socket to the samples of its flow.
     fn add_sample(&mut self, now: Time, host: usize, socket: &Socket) {
         for (flow, watched) in self.flows.iter_mut().zip(&self.watched) {
-            let Some(end) = watched.end(host, socket) else { continue };
+            let Some(end) = watched.end_of_subflow(host, socket) else { continue };
             if end == watched.source {
                 let path = flow.path(now, [socket.local, socket.remote]);
                 path.sample(now, socket.tcp(), socket.established);
