@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,9 @@ def test_endpoints_follow_the_path_manager_and_the_backup() -> None:
     assert found["A"].endpoints == {"10.0.0.1": 2 | 8, "10.0.0.5": 2 | 8 | 4}
     assert found["B"].endpoints == {"10.0.0.2": 1, "10.0.0.6": 1 | 4}
     assert settings(layout('flow.F.paths="default"'))["A"].endpoints == {}
-    assert (settings(layout('flow.F.paths="default"'))["A"].manager, found["A"].manager) == ("", "fullmesh")
+    assert (found["A"].manager, found["A"].joins, found["B"].joins) == ("fullmesh", True, True)
+    alone = settings(layout('flow.F.paths="default"'))
+    assert [alone[name].joins for name in "AB"] == [False, False]
 
 
 def test_disjoint_pairs_use_routes_to_added_addresses() -> None:
@@ -68,6 +71,93 @@ def test_disjoint_pairs_use_routes_to_added_addresses() -> None:
     third = '[[link]]\nname = "three"\nbetween = ["B", "C"]\nrate = "1 Mbit/s"\n'
     announced = settings(layout('flow.F.paths="disjoint"', text=TEXT + third))["B"].endpoints
     assert announced == {"10.0.0.2": 1, "10.0.0.6": 1}
+
+
+def test_accepting_host_announces_ports() -> None:
+    found = settings(layout('flow.F.paths="ndiffports:4"', 'flow.F.initial_path="two"'))
+    assert (found["A"].ports, found["A"].endpoints, found["A"].ways) == ({}, {}, {"10.0.0.6": 1})
+    assert (found["B"].ports, found["B"].endpoints) == ({"10.0.0.6": 3}, {})
+    assert (found["A"].joins, found["B"].joins) == (True, True)
+    alone = settings(layout('flow.F.paths="ndiffports:1"'))
+    assert [(alone[name].ports, alone[name].joins) for name in "AB"] == [({}, False), ({}, False)]
+    # The port of a host's first connection is that of its proxy.
+    assert settings(layout('flow.F.paths="ndiffports:2"', text=PROXIED))["P"].ports == {"10.0.0.10": 1}
+
+
+def test_own_stack_needs_no_announced_ports() -> None:
+    found = settings(layout('flow.F.paths="ndiffports:4"', 'flow.F.stack={ from = "user" }', "flow.F.ecn=true"))
+    assert (found["B"].ports, found["B"].joins, found["B"].endpoints) == ({}, True, {})
+
+
+SECOND = '[[flow]]\nname = "G"\nfrom = "{}"\nto = "{}"\nprotocol = "mptcp"\ncongestion = "reno"\n'
+THIRD = '[[link]]\nname = "three"\nbetween = ["A", "C"]\nrate = "1 Mbit/s"\n'
+
+
+@pytest.mark.parametrize(
+    ("ends", "paths", "host"),
+    [
+        # Endpoints belong to a host, so the kernel announces them on each connection of the host.
+        ("AB", "default", "A"),
+        ("AB", "fullmesh", "A"),
+        ("AB", "ndiffports:2", "B"),
+        ("BA", "default", "B"),
+        ("BA", "ndiffports:3", "B"),
+        ("CA", "default", "A"),
+        ("AC", "default", "A"),
+        ("CB", "fullmesh", "B"),
+    ],
+)
+def test_ports_exclude_other_path_managers(ends: str, paths: str, host: str) -> None:
+    second = SECOND.format(*ends) + f'paths = "{paths}"\n'
+    refused = paths != "default" or ends not in {"CA"}
+    text = TEXT.replace('congestion = "reno"\n', 'congestion = "reno"\npaths = "ndiffports:3"\n')
+    links = THIRD + THIRD.replace("three", "four").replace('"A"', '"B"')
+    chosen = layout(text=text + second + links)
+    if not refused:
+        assert settings(chosen)["B"].ports == {"10.0.0.2": 2}
+        return
+    with pytest.raises(InputError, match=f'"G": the kernel has one path manager for all flows of host "{host}"'):
+        settings(chosen)
+
+
+def test_equal_flows_share_announced_ports() -> None:
+    text = TEXT.replace('congestion = "reno"\n', 'congestion = "reno"\npaths = "ndiffports:3"\n')
+    tcp = SECOND.format("B", "A").replace("mptcp", "tcp").replace('"G"', '"H"')
+    found = settings(layout(text=f'{text}{SECOND.format("A", "B")}paths = "ndiffports:3"\n{tcp}'))
+    assert (found["A"].ports, found["B"].ports) == ({}, {"10.0.0.2": 2})
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (('flow.F.paths="ndiffports:10"',), 'at most 9 subflows; set paths = "ndiffports:9", or use --world sim'),
+        (('flow.F.paths="ndiffports:10"', 'flow.F.stack={ from = "user" }'), "at most 9 subflows"),
+        (('flow.F.stack={ to = "user" }',), 'the own stack of host "B" announces none'),
+        (('ip="v6"',), "set timestamps = false, or use --world sim"),
+        (('flow.F.backup=["two"]',), "remove backup, or use --world sim"),
+    ],
+)
+def test_impossible_announced_ports_are_refused(overrides: tuple[str, ...], says: str) -> None:
+    with pytest.raises(InputError, match=f'^flow "F": .*{re.escape(says)}'):
+        settings(layout('flow.F.paths="ndiffports:2"', *overrides))
+    settings(layout('flow.F.paths="ndiffports:2"', 'ip="v6"', "flow.F.timestamps=false"))
+
+
+@pytest.mark.parametrize(
+    ("event", "says"),
+    [
+        ('flow = "F"\nset = { backup = ["two"] }', "remove backup"),
+        ('link = "one"\nset = { state = "up", address = "new" }', "cannot move subflows of ndiffports"),
+    ],
+)
+def test_events_without_effect_on_ports_are_refused(event: str, says: str) -> None:
+    text = f'{TEXT}[[event]]\nat = "1 s"\n{event}\n'
+    settings(layout(text=text))
+    with pytest.raises(InputError, match=says):
+        settings(layout('flow.F.paths="ndiffports:2"', text=text))
+    other = text.replace('link = "one"\nset', 'link = "two"\nset')
+    if other != text:
+        settings(layout('flow.F.paths="ndiffports:2"', text=other))
 
 
 def test_both_versions_have_endpoints_and_pairs() -> None:
@@ -139,7 +229,6 @@ def test_conflicting_flow_settings_are_refused(second: str, says: str) -> None:
         (NEW, ("flow.F.scheduler=weighted",), "no scheduler weighted .it has default, burst"),
         (NEW, ("flow.F.scheduler=redundant",), "no scheduler redundant"),
         (NEW, ("flow.F.congestion=lia-2011",), "load the module tcp_lia-2011 if there is one"),
-        (NEW, ('flow.F.paths="ndiffports:3"',), "use fullmesh, disjoint or default"),
         (NEW, ("flow.F.syn_retransmission=multipath",), "retransmits a SYN over the same address pair only"),
         (NEW, ("flow.F.network_control=true",), "the kernel sends no requests of network control"),
         (LIA, ("flow.F.congestion=lia", "flow.F.couple=shared"), "couple all paths"),
@@ -229,6 +318,7 @@ def test_too_many_addresses_for_path_manager_refused() -> None:
     links = "".join(f'[[link]]\nname = "l{n}"\nbetween = ["A", "B"]\nrate = "1 Mbit/s"\n' for n in range(7))
     with pytest.raises(InputError, match='at most 8 addresses of a host, and "A" has 9'):
         settings(layout(text=TEXT + links))
+    assert not settings(layout('flow.F.paths="default"', text=TEXT + links))["A"].joins
 
 
 def test_kernel_error_for_a_parameter_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,6 +415,11 @@ def test_host_without_mptcp_has_no_main_table() -> None:
 def test_disjoint_pairs_need_the_main_table() -> None:
     with pytest.raises(InputError, match=r'"F": the kernel makes disjoint pairs by the main table of host "A"'):
         settings(layout('flow.F.paths="disjoint"', text=CROSSED))
+    ports = ('flow.F.paths="ndiffports:2"', 'flow.F.initial_path=["one", "east"]')
+    with pytest.raises(InputError, match=r'"F": the kernel makes ndiffports pairs by the main table of host "A"'):
+        settings(layout(*ports, text=CROSSED))
+    # An own stack does not use the main table.
+    settings(layout(*ports, 'flow.F.stack={ from = "user" }', text=CROSSED))
     pairs = CROSSED.replace('"west", "one"', '"east", "one"')
     assert settings(layout('flow.F.paths="disjoint"', text=pairs))["A"].policy_routing
 

@@ -133,8 +133,20 @@ class Testbed:
             netem.check(self.layout)
         if self._measures:
             self._settings = settings(self.layout)
+            self._check_capture()
         else:
             self._settings = settings_without_conflicts(self.layout, kernel.carried(self.flows))
+
+    def _check_capture(self) -> None:
+        """Check that the ports of packets identify the flows to capture."""
+        captured = self.request.pcap.flows if self.request.pcap else ()
+        for flow in self.flows:
+            is_multipath = flow["name"] in captured and flow["protocol"] == "mptcp"
+            if is_multipath and self._settings[flow.get("through", flow["to"])].ports:
+                raise InputError(
+                    f'flow "{flow["name"]}" cannot be captured separately, because all flows of a host share the ports '
+                    "that its kernel announces; omit --pcap-flow"
+                )
 
     def __enter__(self) -> Testbed:
         self.check()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import RunFailed
 from anabranch.testbed import namespaces, subflows
 from anabranch.testbed.kernel import set_sysctl, sysctl
-from anabranch.testbed.settings import MAX_SUBFLOWS
+from anabranch.testbed.settings import FIRST_ANNOUNCED_PORT, MAX_SUBFLOWS, SIGNAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,7 +70,7 @@ def configure(namespace: str, host: Mapping[str, Any], settings: HostSettings) -
             routes.link("set", index=routes.link_lookup(ifname="lo")[0], state="up")
             for number, interface in enumerate(host["interfaces"]):
                 _interface(routes, number, interface, settings)
-        if settings.endpoints or settings.manager:
+        if settings.joins:
             with _netlink_errors(host["name"]):
                 _endpoints(settings)
 
@@ -288,6 +288,10 @@ def _endpoints(settings: HostSettings) -> None:
         manager.limits("set", subflows=MAX_SUBFLOWS, rcv_add_addrs=MAX_SUBFLOWS)
         for address, flags in settings.endpoints.items():
             _add_endpoint(manager, address, flags)
+        for address, number in (settings.ports or {}).items():
+            for port in range(FIRST_ANNOUNCED_PORT, FIRST_ANNOUNCED_PORT + number):
+                # The kernel opens a listener at the port.
+                manager.endpoint("add", **{_key(address): address, "port": port, "flags": SIGNAL})
 
 
 def _endpoint_numbers(manager: MPTCP, address: str) -> list[int]:
@@ -305,5 +309,9 @@ def _delete_endpoint(manager: MPTCP, address: str) -> None:
 
 
 def _add_endpoint(manager: MPTCP, address: str, flags: int) -> None:
-    key = "addr6" if ":" in address else "addr4"
-    manager.endpoint("add", **{key: address, "flags": flags})
+    manager.endpoint("add", **{_key(address): address, "flags": flags})
+
+
+def _key(address: str) -> str:
+    """The parameter of an endpoint for an address."""
+    return "addr6" if ":" in address else "addr4"

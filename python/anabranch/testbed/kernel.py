@@ -136,10 +136,10 @@ class Kernel:
                 f"this kernel has no scheduler {scheduler} (it has {', '.join(self.schedulers)}, which corresponds to "
                 f"lowest-rtt); choose that, or use --world sim"
             )
-        if flow["paths"] not in {"default", "fullmesh", "disjoint", "ndiffports:1"}:
+        if flow["paths"].partition(":")[0] not in {"default", "fullmesh", "disjoint", "ndiffports"}:
             return (
-                f"the kernel's path manager does not support {flow['paths']}; "
-                f"use fullmesh, disjoint or default, or --world sim"
+                f"the kernel has no path manager {flow['paths']}; "
+                f"use fullmesh, disjoint, ndiffports or default, or --world sim"
             )
         return None
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_SUBFLOWS = 8
 """Maximum number of subflows that the kernel's path manager makes besides the first."""
+FIRST_ANNOUNCED_PORT = 20_001
+"""The first port of endpoints with ports: above those of flows, below those that the kernel chooses for sockets."""
 
 _COMMON_SYSCTLS = {
     "net.ipv4.conf.all.rp_filter": "0",
@@ -45,8 +47,12 @@ class HostSettings:
     sysctls: dict[str, str] = field(default_factory=dict)
     endpoints: dict[str, int] = field(default_factory=dict)
     """Flags of Multipath TCP's endpoints, by address."""
+    ports: dict[str, int] | None = None
+    """Number of endpoints with ports, by address; `None` if no Multipath TCP connection needs or excludes them."""
     manager: str = ""
-    """The scenario's `paths` of connections from this host; empty if they open no further subflows."""
+    """The name of the path manager of connections from this host; empty without connections of Multipath TCP."""
+    joins: bool = False
+    """Whether connections of this host have further subflows."""
     ways: dict[str, int] = field(default_factory=dict)
     """By remote address, the index of the interface for packets without a source address; without an entry, the first
     interface with a route."""
@@ -75,10 +81,10 @@ class HostSettings:
             )
 
     def require_paths(self, name: str, flow: str, *, host: str) -> None:
-        """Set the scenario's `paths` of connections from this host.
+        """Set the path manager of connections from this host.
 
         Raises:
-            InputError: If another flow has other `paths`.
+            InputError: If another flow has another path manager.
 
         """
         if self.manager not in {"", name}:
@@ -95,6 +101,17 @@ class HostSettings:
         if self.endpoints.setdefault(address, flags) != flags:
             raise _one_manager(flow, host)
 
+    def require_ports(self, ports: dict[str, int], flow: str, *, host: str) -> None:
+        """Set the number of endpoints with ports, by address: the kernel announces them on all connections of the host.
+
+        Raises:
+            InputError: If another flow needs other such endpoints.
+
+        """
+        if self.ports not in (None, ports):
+            raise _one_manager(flow, host)
+        self.ports = ports
+
     def require_interface(self, address: str, interface: int, flow: str, *, host: str) -> None:
         """Set the interface for packets without a source address to an address.
 
@@ -104,8 +121,8 @@ class HostSettings:
         """
         if self.main is not None and self.main.get(address, interface) != interface:
             raise InputError(
-                f'flow "{flow}": the kernel makes disjoint pairs by the main table of host "{host}", but [[host]] '
-                f'sets other routes; set paths = "fullmesh", give the table these routes, or use --world sim'
+                f'flow "{flow}": the kernel makes {self.manager} pairs by the main table of host "{host}", but '
+                f'[[host]] sets other routes; set paths = "fullmesh", give the table these routes, or use --world sim'
             )
         if self.ways.setdefault(address, interface) != interface:
             raise _one_manager(flow, host)
@@ -148,7 +165,7 @@ class HostSettings:
             )
 
 
-_SIGNAL, _SUBFLOW, _BACKUP, _FULLMESH = 1, 2, 4, 8
+SIGNAL, _SUBFLOW, _BACKUP, _FULLMESH = 1, 2, 4, 8
 """Flags of endpoints (`linux/mptcp.h`)."""
 
 
@@ -286,13 +303,30 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
         found[host].require_sysctl("net.mptcp.scheduler", scheduler, flow["name"], host=host)
         checksum = str(int(flow["dss_checksum"]))
         found[host].require_sysctl("net.mptcp.checksum_enabled", checksum, flow["name"], host=host)
-    if flow["paths"] in {"default", "ndiffports:1"}:
-        return
-    here, there = (_interfaces(flow, layout, flow[end]) for end in ("from", "to"))
     sender, receiver = found[flow["from"]], found[flow["to"]]
-    sender.require_paths(flow["paths"], flow["name"], host=flow["from"])
+    name, _, number = flow["paths"].partition(":")
+    number = int(number or 1) - 1
+    name = name if number or name != "ndiffports" else "default"
+    pair = next(pair for pair in layout["flows"] if pair["name"] == flow["name"])
+    ports = _announced(flow, layout, pair, number) if number else {}
+    if receiver.sysctls["net.mptcp.enabled"] == "0":
+        # The kernel opens no listener of Multipath TCP.
+        ports = {}
+    sender.require_paths(name, flow["name"], host=flow["from"])
+    sender.require_ports({}, flow["name"], host=flow["from"])
+    receiver.require_ports(ports, flow["name"], host=flow["to"])
+    if name == "default":
+        return
+    sender.joins = receiver.joins = True
+    here, there = (_interfaces(flow, layout, flow[end]) for end in ("from", "to"))
+    if ports:
+        # The kernel connects to each announced port from the source address of the route to it.
+        first = next(place for place, interface in enumerate(here) if interface["address"] == pair["local"])
+        sender.require_interface(pair["remote"], first, flow["name"], host=flow["from"])
+    if name == "ndiffports":
+        return
     if flow["paths"] == "fullmesh":
-        for end, interfaces, use in (("from", here, _SUBFLOW | _FULLMESH), ("to", there, _SIGNAL)):
+        for end, interfaces, use in (("from", here, _SUBFLOW | _FULLMESH), ("to", there, SIGNAL)):
             for interface in interfaces:
                 flags = use | _backup(flow, interface)
                 found[flow[end]].require_endpoint(interface["address"], flags, flow["name"], host=flow[end])
@@ -302,9 +336,57 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
     for number, (local, remote) in enumerate(zip(here, there, strict=False)):
         if (":" in local["address"]) != (":" in remote["address"]):
             continue
-        flags = _SIGNAL | _backup(flow, local, remote)
+        flags = SIGNAL | _backup(flow, local, remote)
         receiver.require_endpoint(remote["address"], flags, flow["name"], host=flow["to"])
         sender.require_interface(remote["address"], number, flow["name"], host=flow["from"])
+
+
+def _announced(
+    flow: Mapping[str, Any], layout: Mapping[str, Any], pair: Mapping[str, str], number: int
+) -> dict[str, int]:
+    """The number of ports that the accepting kernel announces at its address of the first pair, by the address.
+
+    A connecting own stack needs none: it opens further subflows from other ports.
+
+    Raises:
+        InputError: If the kernel cannot announce or use them.
+
+    """
+    connecting, accepting = stacks(flow, "kernel")
+    problem = None
+    if number > MAX_SUBFLOWS:
+        problem = (
+            f"the kernel's path manager permits at most {MAX_SUBFLOWS + 1} subflows; "
+            f'set paths = "ndiffports:{MAX_SUBFLOWS + 1}", or use --world sim'
+        )
+    elif connecting == "user":
+        return {}
+    elif accepting == "user":
+        problem = (
+            f'the kernel opens subflows to announced ports only, and the own stack of host "{flow["to"]}" announces '
+            'none; set stack = "user" or { from = "user" }, or use --world sim'
+        )
+    elif ":" in pair["remote"] and flow["timestamps"]:
+        problem = (
+            "the kernel cannot announce an IPv6 address with a port while timestamps fill the header; "
+            "set timestamps = false, or use --world sim"
+        )
+    elif flow["backup"] or any(layout["flows"][event["flow"]] is pair for event in layout["priorities"]):
+        problem = "the kernel's subflows of ndiffports all use the same links; remove backup, or use --world sim"
+    elif any(address in pair.values() for address in _replaced(layout)):
+        problem = (
+            "the kernel cannot move subflows of ndiffports to a new address; "
+            'remove address = "new" of the event, or use --world sim'
+        )
+    if problem:
+        raise InputError(f'flow "{flow["name"]}": {problem}')
+    return {pair["remote"]: number}
+
+
+def _replaced(layout: Mapping[str, Any]) -> list[str]:
+    """The addresses that events replace."""
+    changes = [change for change in layout["changes"] if "address" in change]
+    return [layout["hosts"][change["host"]]["interfaces"][change["interface"]]["address"] for change in changes]
 
 
 def _interfaces(flow: Mapping[str, Any], layout: Mapping[str, Any], host: str) -> list[Mapping[str, Any]]:
