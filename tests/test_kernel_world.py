@@ -380,6 +380,23 @@ def test_subflows_use_several_addresses_of_a_link(scenario: str) -> None:
     assert ends == {"10.0.0.1", "172.16.0.1", "10.0.0.5"}
 
 
+@pytest.mark.skipif(not mptcp(), reason="this kernel has no Multipath TCP")
+def test_repeated_bytes_are_counted_for_tcp() -> None:
+    event = '[[event]]\nat = "1 s"\nlink = "one"\nset = { loss = { model = "bernoulli", rate = 0.03 } }\n'
+    text = SCENARIO.replace('duration = "3 s"', 'duration = "7 s"') + event
+    document = run(Scenario.from_toml(text), world="kernel").document
+    (flow,) = document["flows"]
+    # 3 % are lost; the queue drops some more.
+    assert 0.015 < flow["repeated_share"] < 0.1
+    # The counters of Multipath TCP are incomplete.
+    text = text.replace('protocol = "tcp"', 'protocol = "mptcp"')
+    (flow,) = run(Scenario.from_toml(text), world="kernel").document["flows"]
+    assert "repeated_share" not in flow
+    own = text.replace('protocol = "mptcp"', 'protocol = "mptcp"\nstack = { from = "user" }')
+    (flow,) = run(Scenario.from_toml(own), world="kernel").document["flows"]
+    assert 0 < flow["repeated_share"] < 0.2
+
+
 def bad(name: str, *settings: str, says: str) -> object:
     return pytest.param(settings, says, id=name)
 

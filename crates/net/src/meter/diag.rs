@@ -79,6 +79,7 @@ impl Socket {
             packets: self.word(136).into(),
             data_packets: self.word(156).into(),
             bytes_sent: self.long(200),
+            bytes_repeated: self.long(208),
             timeouts: self.field(240).map(|count| u16::from_ne_bytes(count).into()),
             receive_window_limited_us: self.field(176).map(u64::from_ne_bytes),
             send_buffer_limited_us: self.field(184).map(u64::from_ne_bytes),
@@ -133,6 +134,8 @@ pub struct TcpInfo {
     pub data_packets: u64,
     /// Payload bytes sent, retransmissions included.
     pub bytes_sent: u64,
+    /// Those of them that had been sent before: on this path, or, by an own stack, on any.
+    pub bytes_repeated: u64,
     /// Retransmission timeouts, from Linux 6.7 on.
     pub timeouts: Option<u64>,
     /// Time for which the peer's receive window kept data from being sent (`tcpi_rwnd_limited`), microseconds, from Linux

@@ -12,6 +12,7 @@ mod own;
 mod reader;
 mod record;
 pub mod remote;
+mod repetitions;
 mod report;
 mod run;
 mod sampler;

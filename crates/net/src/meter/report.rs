@@ -103,7 +103,10 @@ impl Report<'_> {
             recovered_share: pace.and_then(|pace| pace.share(self.until)),
             gap_s: after.and_then(|after| Some(after.gap(ended)?.as_secs_f64())),
             gap_delivered_bytes: after.and_then(|after| Some(after.least(self.until)?.1)),
-            repeated_share: None,
+            repeated_share: after.filter(|_| counts_repeated_bytes(flow)).and_then(|after| {
+                let (event, _) = after.least(self.until)?;
+                samples.repetitions.share(event)
+            }),
             reordering_buffer_bytes: None,
             receive_buffer_bytes: None,
             blocked_s: result::blocked(&limited_s),
@@ -254,6 +257,12 @@ impl Report<'_> {
 fn completed(records: &FlowRecords<'_>) -> Option<Time> {
     let main = records.main.completed?;
     records.back.map_or(Some(main), |back| Some(main.max(back.completed?)))
+}
+
+/// True if the sender of the main data counts all bytes that it sends again. Multipath TCP of Linux does not: in recovery it
+/// sends its queue again on the remaining subflows, as new data of these.
+fn counts_repeated_bytes(flow: &Flow) -> bool {
+    flow.own[flow.source].is_some() || matches!(flow.transport_of(flow.source), Transport::Tcp)
 }
 
 /// The kernel's counters of a whole connection.

@@ -118,9 +118,13 @@ impl Meter {
         let all: Vec<_> = namespaces.values().cloned().collect();
         let (reports, versions) = (Reports::new(flows.len()), scenario.used_versions());
         let watched = (watched, Arc::clone(&reports));
-        let sampler =
-            Sampler::new(&all, watched, versions, (settings.trace.as_deref(), &settings.translations))
-                .map_err(|(what, error)| MeterError::System { what, error })?;
+        let sampler = Sampler::new(
+            &all,
+            watched,
+            (versions, scenario.event_times()),
+            (settings.trace.as_deref(), &settings.translations),
+        )
+        .map_err(|(what, error)| MeterError::System { what, error })?;
         Ok(Self { scenario, flows, hosts, listening, devices, reports, sampler })
     }
 

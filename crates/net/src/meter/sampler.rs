@@ -1,6 +1,7 @@
 //! Samples connections and subflows of kernels and of own stacks during a run.
 
 use super::diag::{Diagnostics, Socket};
+use super::repetitions::Repetitions;
 use super::samples::{FlowSamples, Reports};
 use super::span::Span;
 use crate::emulator::Translations;
@@ -67,7 +68,7 @@ pub struct Sampler {
 
 impl Sampler {
     /// Samples these flows in these namespaces and in the reports of own stacks, and writes their windows over time into a
-    /// folder.
+    /// folder. Repeated bytes count after `events`.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl Sampler {
     pub fn new(
         namespaces: &[Namespace],
         (watched, reports): (Vec<Watched>, Arc<Reports>),
-        versions: IpVersions,
+        (versions, events): (IpVersions, Arc<[Time]>),
         (trace, translations): (Option<&Path>, &Translations),
     ) -> Result<Self, (String, io::Error)> {
         let open = |namespace: &Namespace| namespace.run(|| Diagnostics::open(versions));
@@ -87,7 +88,9 @@ impl Sampler {
         };
         let trace = trace.map(create).transpose();
         let trace = trace.map_err(|(path, error)| (path.display().to_string(), error))?;
-        let samples = FlowSamples { translations: translations.clone(), ..FlowSamples::default() };
+        let repetitions = Repetitions::new(events);
+        let samples =
+            FlowSamples { translations: translations.clone(), repetitions, ..FlowSamples::default() };
         let flows = vec![samples; watched.len()];
         let names = vec![PathNames::default(); watched.len()];
         Ok(Self { namespaces, watched, flows, names, reports, trace, measuring: false })
@@ -140,6 +143,7 @@ impl Sampler {
                 }
             }
         }
+        self.flows.iter_mut().for_each(|flow| flow.note_repetitions(now));
         self.trace(now, scenario)
     }
 

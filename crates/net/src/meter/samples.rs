@@ -1,6 +1,7 @@
 //! Samples of a flow's paths over a run, from kernels and from own stacks.
 
 use super::diag::{MptcpInfo, TcpInfo};
+use super::repetitions::{Repetitions, SentBytes};
 use crate::emulator::Translations;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{PathReport, Report};
@@ -41,6 +42,8 @@ pub struct FlowSamples {
     pub paths: Vec<PathSamples>,
     /// The sender's last sample of the Multipath TCP connection.
     pub mptcp: Option<MptcpInfo>,
+    /// Counters at the bounds of the spans after events.
+    pub repetitions: Repetitions,
     /// Addresses and ports that translators of the network change.
     pub translations: Translations,
 }
@@ -93,6 +96,16 @@ impl FlowSamples {
         }
     }
 
+    /// Notes what the sender has sent on all paths, if that is a bound of a span after an event.
+    pub fn note_repetitions(&mut self, now: Time) {
+        if self.repetitions.is_due(now) {
+            let sum = |bytes: fn(&TcpInfo) -> u64| self.paths.iter().map(|path| bytes(&path.latest)).sum();
+            let sent =
+                SentBytes { all: sum(|path| path.bytes_sent), repeated: sum(|path| path.bytes_repeated) };
+            self.repetitions.note(now, sent);
+        }
+    }
+
     /// The path between two ends; adds a new one. Both ends of a path with a translator have the same one.
     pub fn path(&mut self, now: Time, ends: [SocketAddr; 2]) -> &mut PathSamples {
         let [local, remote] = ends.map(|end| self.translations.original(end));
@@ -132,6 +145,7 @@ impl PathSamples {
 fn info(path: &PathReport) -> TcpInfo {
     let micros = |time: Duration| (time.as_nanos() / 1_000).try_into().unwrap_or(u32::MAX);
     let counters = path.counters;
+    let [(_, new), ..] = counters.bytes_by_kind();
     TcpInfo {
         rto_us: micros(path.rto),
         in_flight: path.outstanding,
@@ -143,6 +157,7 @@ fn info(path: &PathReport) -> TcpInfo {
         packets: counters.packets_sent,
         data_packets: counters.data_packets_sent,
         bytes_sent: counters.bytes_sent,
+        bytes_repeated: counters.bytes_sent - new,
         timeouts: Some(counters.timeouts),
         receive_window_limited_us: None,
         send_buffer_limited_us: None,

@@ -299,7 +299,7 @@ part! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         gap_delivered_bytes: Option<u64>,
         /// Share of the payload bytes sent in the same 5 s that had been sent before, on any path; absent where nothing was
-        /// sent, and in the kernel's world.
+        /// sent, and for Multipath TCP of a kernel. In real time the bounds are up to 10 ms late.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         repeated_share: Option<f64>,
         /// Out-of-order bytes at the receiver; absent where the kernel does not report them.
@@ -445,7 +445,7 @@ part! {
         path_back_s: Option<f64>,
         /// Time from the last event that set a link of the path up, or changed the flow, to the arrival of the first data on this
         /// path that no other had brought, to the millisecond, seconds. Absent without such an event or data, and in the
-        /// kernel's world.
+        /// kernel's world: Linux does not distinguish data that another subflow has brought.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         first_data_after_event_s: Option<f64>,
         /// The detected bottleneck at the end: paths with the same number share it. A path with an unshared
