@@ -323,8 +323,18 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
         # The kernel connects to each announced port from the source address of the route to it.
         first = next(place for place, interface in enumerate(here) if interface["address"] == pair["local"])
         sender.require_interface(pair["remote"], first, flow["name"], host=flow["from"])
-    if name == "ndiffports":
-        return
+    if name != "ndiffports":
+        _pairs(found, flow, here, there)
+
+
+def _pairs(
+    found: dict[str, HostSettings],
+    flow: Mapping[str, Any],
+    here: Sequence[Mapping[str, Any]],
+    there: Sequence[Mapping[str, Any]],
+) -> None:
+    """Add the endpoints and routes of `fullmesh` or `disjoint` between the interfaces of both hosts."""
+    sender, receiver = found[flow["from"]], found[flow["to"]]
     if flow["paths"] == "fullmesh":
         for end, interfaces, use in (("from", here, _SUBFLOW | _FULLMESH), ("to", there, SIGNAL)):
             for interface in interfaces:
