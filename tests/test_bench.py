@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 import small_study
 from anabranch._core.simulator import Request, validate
-from anabranch.bench import measure, ns3, rows
+from anabranch.bench import htsim, measure, ns3, peers, rows
+from anabranch.bench.measure import Speed
 from anabranch.errors import InputError, RunFailed
 from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
@@ -93,6 +96,48 @@ def test_failed_program_is_reported(tmp_path: Path) -> None:
     program.chmod(0o755)
     with pytest.raises(RunFailed, match="failed: no luck"):
         ns3.measure("S2", program)
+
+
+def copy_of_htsim(folder: Path, *, with_library: bool) -> Path:
+    """A folder with the names of htsim's files."""
+    sources = folder / "copy" / "sim"
+    sources.mkdir(parents=True)
+    for header in htsim._HEADERS:
+        (sources / header).touch()
+    if with_library:
+        (sources / htsim._LIBRARY).touch()
+    return folder / "copy"
+
+
+def test_htsim_without_its_library_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"sim: libhtsim\.a is missing; build htsim there first"):
+        htsim.build(copy_of_htsim(tmp_path, with_library=False), tmp_path)
+
+
+def test_htsim_without_a_compiler_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    with pytest.raises(InputError, match="the comparison with htsim needs a C\\+\\+ compiler"):
+        htsim.build(copy_of_htsim(tmp_path, with_library=True), tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no compiler")
+def test_program_that_does_not_compile_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(RunFailed, match=r"the htsim program does not compile: .*error"):
+        htsim.build(copy_of_htsim(tmp_path, with_library=True), tmp_path)
+
+
+def test_remarks_of_a_program_are_skipped(tmp_path: Path) -> None:
+    program = tmp_path / "dumbbell"
+    row = '{"goodput_bps": [1e6], "packets": 9, "events": 20, "wall_s": 3}'
+    program.write_text(f"#!/bin/sh\necho a remark\necho '{row}'\n", encoding="utf-8")
+    program.chmod(0o755)
+    assert peers.run("htsim", "S1", program) == Speed("S1", 9, 20, 3.0, 0, (1e6,))
+
+
+@pytest.mark.skipif("HTSIM" not in os.environ, reason="HTSIM names no copy of htsim")
+def test_both_simulators_fill_the_bottleneck() -> None:
+    ours, theirs = htsim.compare(Path(os.environ["HTSIM"]), 1, 60.0)
+    assert ours.packets == pytest.approx(theirs.packets, rel=0.03)
 
 
 @pytest.mark.skipif(not HAS_NS3, reason="ns-3 is not installed")

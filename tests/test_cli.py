@@ -91,7 +91,11 @@ MISTAKES = [
     bad("not a store", "study", "report", "mine", "--quick", "--results", "notastore", says="is not a store of runs"),
     bad("resume from a folder without a store", "study", "run", "mine", "--quick", "--resume", "--results", "notastore",
         says="is not a store of runs"),
-    bad("bench against an unknown simulator", "bench", "--against", "ns2", says="'ns2' is not 'ns3'"),
+    bad("bench against an unknown simulator", "bench", "--against", "ns2", says="'ns2' is not one of 'ns3', 'htsim'"),
+    bad("bench against htsim without its folder", "bench", "--against", "htsim", says="--htsim DIR belong together"),
+    bad("bench with htsim and no comparison", "bench", "--htsim", "empty", says="--htsim DIR belong together"),
+    bad("bench against no htsim", "bench", "--against", "htsim", "--htsim", "nowhere", says="there is no such folder"),
+    bad("bench against another folder", "bench", "--against", "htsim", "--htsim", "empty", says="no copy of htsim"),
 ]  # fmt: skip
 
 

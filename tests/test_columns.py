@@ -1,40 +1,92 @@
-"""Rows stored as columns equal the frame that polars makes of them, in memory and on disk."""
+"""Rows stored as columns equal the frame that polars makes of them, in memory and on disk; so do values of metrics."""
 
 from __future__ import annotations
 
+import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fake_simulator
 import small_study
+from anabranch.metrics import METRICS, read_all
 from anabranch.results import flatten
 from anabranch.study import frames
 from anabranch.study.analysis import Analysis
-from anabranch.study.columns import Columns, Parts
+from anabranch.study.columns import Parts, series, table_series
 from anabranch.study.definition import load
-from anabranch.study.store import read
+from anabranch.study.layout import ROOT, inner, parts
+from anabranch.study.readings import DocumentParts, Readings
+from anabranch.study.store import StoredRun, read
+from anabranch.study.transposed import Transposed
+from anabranch.study.typed import class_of
 
-leaves = st.none() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False)
-names = st.sampled_from(["a", "b-c", "b", "c", "d"])
-tables = st.recursive(
-    st.dictionaries(names, leaves, max_size=4), lambda inner: st.dictionaries(names, leaves | inner, max_size=4)
-)
+_LEAVES = {
+    "f64": st.integers(0, 2**53) | st.floats(-1e200, 1e200),
+    "String": st.sampled_from(["", "A", "B", "ä"]),
+    "bool": st.booleans(),
+}
 
 
-def frame_of(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    return pl.DataFrame(rows, infer_schema_length=None)
+def values_of(kind: str) -> st.SearchStrategy[Any]:
+    """Values of a type in Rust, as in a document."""
+    if optional := inner(kind, "Option"):
+        return st.none() | values_of(optional)
+    if item := inner(kind, "Vec") or kind[1:].partition(";")[0] * kind.startswith("["):
+        return st.lists(values_of(item), max_size=2)
+    if entry := inner(kind, "BTreeMap"):
+        return st.dictionaries(
+            st.sampled_from(["x", "y-z", "recovery"]), values_of(entry.partition(",")[2]), max_size=2
+        )
+    if kind in parts():
+        return st.deferred(lambda: part_of(kind))
+    return _LEAVES.get(kind, st.integers(0, 2**53))
 
 
-def columns_of(rows: list[tuple[dict[str, Any], dict[str, Any]]], schema: pl.Schema) -> pl.DataFrame:
-    columns = Columns(schema)
-    for shared, own in rows:
-        columns.add(("", shared), ("own_", own))
-    return columns.frame()
+@cache
+def part_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
+    """Parts of documents, with and without the keys that may be absent."""
+    keys = parts()[name].values()
+    needed = {key.name: values_of(key.kind) for key in keys if not key.may_be_absent}
+    optional = {key.name: values_of(key.kind) for key in keys if key.may_be_absent}
+    return st.fixed_dictionaries(needed, optional=optional)
+
+
+documents = st.lists(part_of(ROOT), min_size=1, max_size=4)
+
+
+def typed_documents(found: list[dict[str, Any]]) -> list[Any]:
+    return [msgspec.json.decode(json.dumps(document), type=class_of(ROOT)) for document in found]
+
+
+def row_of(part: dict[str, Any], prefix: str, name: str) -> dict[str, Any]:
+    """A row of a table, as flattened tables: those with keys of their own are lists of keys and values."""
+    row = {key: value for key, value in part.items() if value is not None}
+    for key in parts()[name].values():
+        if key.type.startswith("BTreeMap<"):
+            row[key.name] = [{"key": k, "value": v} for k, v in part.get(key.name, {}).items()]
+    return flatten(row, prefix)
+
+
+def frame_of(rows: list[dict[str, Any]], schema: dict[str, pl.DataType]) -> pl.DataFrame:
+    """A frame that polars makes of rows, one value after the other."""
+    return pl.DataFrame(
+        [pl.Series(name, [row.get(name) for row in rows], kind, strict=False) for name, kind in schema.items()]
+    )
+
+
+def columns_of(part: str, prefix: str, rows: list[dict[str, Any]]) -> None:
+    schema = frames._part_columns(prefix, part)
+    typed = [msgspec.json.decode(json.dumps(row), type=class_of(part)) for row in rows]
+    ours = pl.DataFrame(list(series(Transposed(part, typed), prefix, schema)))
+    expected = frame_of([row_of(row, prefix, part) for row in rows], schema)
+    assert_same(ours.select(expected.columns), expected)
 
 
 def assert_same(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
@@ -42,23 +94,39 @@ def assert_same(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
     assert ours.equals(theirs)
 
 
-@given(st.lists(st.tuples(tables, tables), min_size=1, max_size=8))
-def test_columns_are_those_of_flattened_rows(rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    flat = [{**flatten(shared), **flatten(own, "own_")} for shared, own in rows]
-    if any(flat):
-        expected = frame_of(flat)
-        assert_same(columns_of(rows, expected.schema), expected)
+@pytest.mark.parametrize("part", ["FlowResult", "PathResult", "LinkResult"])
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_columns_are_those_of_flattened_rows(part: str, data: st.DataObject) -> None:
+    columns_of(part, "own_", data.draw(st.lists(part_of(part), min_size=1, max_size=4)))
 
 
-def test_tables_with_equal_keys_stay_distinct() -> None:
-    rows: list[tuple[dict[str, Any], dict[str, Any]]] = [
-        ({}, {"a": {"b": {}}, "b": 1}),
-        ({}, {"a": {"b": 1}, "b": {}}),
-        ({}, {"a": 1, "b": {"b": 2}}),
-        ({"a": 3}, {}),
-    ]
-    expected = frame_of([{**flatten(s), **flatten(o, "own_")} for s, o in rows])
-    assert_same(columns_of(rows, expected.schema), expected)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(found=documents, points=st.lists(st.sampled_from("pq"), min_size=4, max_size=4))
+def test_readings_are_those_of_each_document(found: list[dict[str, Any]], points: list[str]) -> None:
+    ours = Readings()
+    expected: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for begin in (0, 2):
+        if batch := typed_documents(found[begin : begin + 2]):
+            ours.add(points[begin : begin + len(batch)], DocumentParts(batch))
+    ours.finish()
+    for document, point in zip(found, points, strict=False):
+        for metric, subject, value in read_all(document):  # type: ignore[arg-type]
+            expected.setdefault((point, metric), {}).setdefault(subject, []).append(value)
+    for point in "pq":
+        for metric in METRICS:
+            values = {subject: each.tolist() for subject, each in ours.of(point, metric).items()}
+            assert list(values.items()) == list(expected.get((point, metric), {}).items())
+
+
+@pytest.mark.parametrize("sizes", [[2, 2], [0, 0], [None, None], [1, None, 0, 3, 1, 2, None, 0], []])
+def test_lists_have_the_sizes_of_their_tables(sizes: list[int | None]) -> None:
+    kind = frames._column_type("BTreeMap<String,u64>")
+    assert kind is not None
+    tables = [None if size is None else {f"k{i}": 10 * at + i for i in range(size)} for at, size in enumerate(sizes)]
+    expected = [table and [{"key": k, "value": v} for k, v in table.items()] for table in tables]
+    expected = [[] if table == {} else row for table, row in zip(tables, expected, strict=True)]
+    assert table_series("counters", tables, kind).to_list() == expected
 
 
 def test_frames_on_disk_equal_those_in_memory(tmp_path: Path) -> None:
@@ -76,10 +144,8 @@ def test_frames_on_disk_equal_those_in_memory(tmp_path: Path) -> None:
 def test_largest_counter_of_a_kernel_has_a_column() -> None:
     kind = frames._column_type("BTreeMap<String,u64>")
     assert kind is not None
-    counters = [{"key": "tcpi_max_pacing_rate", "value": 2**64 - 1}]
-    columns = Columns({"counters": kind})
-    columns.add(("", {"counters": counters}))
-    assert columns.frame()["counters"].to_list() == [counters]
+    column = table_series("counters", [{"tcpi_max_pacing_rate": 2**64 - 1}], kind)
+    assert column.to_list() == [[{"key": "tcpi_max_pacing_rate", "value": 2**64 - 1}]]
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -120,17 +186,17 @@ def test_each_document_is_read_once_for_a_report(tmp_path: Path, monkeypatch: py
     with read(results) as store:
         analysis, apart = (Analysis(study, study.full, store.records) for _ in range(2))
     count = 0
-    record = type(next(iter(store.records.values()))).record
+    text = StoredRun.text
 
-    def counted(stored: Any) -> Any:
+    def counted(stored: StoredRun) -> bytes:
         nonlocal count
         count += 1
-        return record(stored)
+        return text(stored)
 
-    monkeypatch.setattr("anabranch.study.store.StoredRun.record", counted)
+    monkeypatch.setattr(StoredRun, "text", counted)
     frames.write(analysis, results)
     assert [c.ours for c in analysis.comparisons]
     assert (count, analysis.overloaded, analysis.silences) == (12, 0, [])
     # Values appear once, although an earlier reader was aborted.
-    next(iter(apart.records()))
+    next(iter(apart.batches(1)))
     assert apart.comparisons == analysis.comparisons

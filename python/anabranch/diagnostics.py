@@ -54,6 +54,21 @@ def diagnose(document: Document) -> list[str]:
     return sentences
 
 
+def is_suspect(flow: Mapping[str, Any]) -> bool:
+    """Whether `diagnose` may have a sentence for a flow: a fast check, which is also true for some other flows.
+
+    Args:
+        flow: A flow of a result document.
+
+    """
+    if flow["goodput_bps"] < _MIN_VISIBLE_BPS or flow["fallback"]:
+        return True
+    wanted = flow.get("paths_wanted")
+    if wanted is not None:
+        return any(each["reason"] is not None for each in wanted)
+    return not all(path["data_packets"] for path in flow["paths"])
+
+
 def _unopened(flow: FlowResult, document: Document) -> list[str]:
     """A sentence for each wanted path that never opened; a flow of the kernel has counters of its paths instead."""
     wanted = flow.get("paths_wanted")

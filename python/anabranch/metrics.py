@@ -69,7 +69,7 @@ class FairnessMetric(Metric):
 
 def read_all(document: Document) -> Iterator[tuple[str, str, float]]:
     """Name of the metric, subject and value, for each metric and subject with a value in a result document."""
-    for level, metrics in _by_level().items():
+    for level, metrics in by_level().items():
         for subject, part in subjects(document, level):
             for metric in metrics:
                 value = metric.value(part)
@@ -78,7 +78,7 @@ def read_all(document: Document) -> Iterator[tuple[str, str, float]]:
 
 
 @cache
-def _by_level() -> dict[Level, list[Metric]]:
+def by_level() -> dict[Level, list[Metric]]:
     """The metrics that result documents contain, by level."""
     found: dict[Level, list[Metric]] = {}
     for metric in METRICS.values():

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from anabranch.bench.measure import Speed
-from anabranch.errors import InputError, RunFailed
+from anabranch.bench.peers import compile_program, compiler, run
+from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from anabranch.bench.measure import Speed
 
 SOURCE = Path(__file__).parent / "ns3" / "dumbbell.cc"
 MODULES = (
@@ -33,14 +34,12 @@ def build(folder: Path) -> Path:
         RunFailed: If the program does not compile.
 
     """
-    compiler = shutil.which("g++")
-    if compiler is None:
-        raise InputError('the comparison with ns-3 needs a C++ compiler; install the package "g++"')
+    gxx = compiler("ns-3")
     if not Path("/usr/include/ns3/core-module.h").is_file():
         raise InputError('the comparison with ns-3 needs its headers; install the package "libns3-dev"')
     program = folder / "dumbbell"
     command = [
-        compiler,
+        gxx,
         "-O3",
         "-std=c++17",
         str(SOURCE),
@@ -48,10 +47,7 @@ def build(folder: Path) -> Path:
         str(program),
         *(f"-lns3-{m}" for m in MODULES),
     ]
-    compiled = subprocess.run(command, capture_output=True, text=True, check=False)
-    if compiled.returncode != 0:
-        first = next((line for line in compiled.stderr.splitlines() if "error" in line), "no message")
-        raise RunFailed(f"the ns-3 program does not compile: {first}")
+    compile_program("ns-3", command)
     return program
 
 
@@ -62,19 +58,7 @@ def measure(name: str, program: Path, seconds: float = 300.0) -> Speed:
         RunFailed: If the program fails.
 
     """
-    command = [str(program), *PROGRAMS[name], f"--seconds={seconds:g}"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ran.returncode != 0:
-        raise RunFailed(f"the ns-3 program failed: {ran.stderr.strip() or ran.returncode}")
-    found = json.loads(ran.stdout)
-    return Speed(
-        name=name,
-        packets=int(found["packets"]),
-        events=int(found["events"]),
-        wall_s=float(found["wall_s"]),
-        peak_bytes=0,
-        goodput_bps=tuple(found["goodput_bps"]),
-    )
+    return run("ns-3", name, program, *PROGRAMS[name], f"--seconds={seconds:g}")
 
 
 def compare(seconds: float = 300.0) -> dict[str, Speed]:

@@ -6,24 +6,27 @@ import dataclasses
 import json
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from anabranch.cli.bench_baseline import count_instructions
 from anabranch.cli.bench_defaults import defaults
 from anabranch.cli.bench_explain import bench_explain
+from anabranch.cli.bench_htsim import bench_htsim
+from anabranch.cli.bench_tables import plain, print_ratio, print_speeds
 from anabranch.errors import InputError
 from anabranch.study.limits import MAX_REPETITIONS
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from anabranch.bench.measure import Speed
-
 
 @click.group(invoke_without_command=True, short_help="Measure the speed and memory of the simulator")
-@click.option("--against", type=click.Choice(["ns3"]), help="Run S1 and S2 in that simulator too and print the ratio.")
+@click.option(
+    "--against", type=click.Choice(["ns3", "htsim"]),
+    help="Run S1, with ns-3 also S2, in that simulator too and print the ratio.",
+)  # fmt: skip
+@click.option(
+    "--htsim", "copy", type=click.Path(path_type=Path), metavar="DIR",
+    help="Set the copy of htsim for --against htsim, with its library built.",
+)  # fmt: skip
 @click.option(
     "--reps", type=click.IntRange(1, MAX_REPETITIONS), default=3, show_default=True,
     help="Repetitions; medians are printed.",
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 def bench(
     context: click.Context,
     against: str | None,
+    copy: Path | None,
     reps: int,
     rows: int | None,
     name: str,
@@ -62,7 +66,11 @@ def bench(
     given = [option for option, value in kinds.items() if value is not None]
     if len(given) > 1:
         raise InputError(f"{given[0]} and {given[1]} are different measurements; give one of them")
-    if rows is not None:
+    if (against == "htsim") != (copy is not None):
+        raise InputError("--against htsim and --htsim DIR belong together; give both")
+    if copy is not None:
+        bench_htsim(copy, reps, as_json)
+    elif rows is not None:
         _bench_store(name, rows, as_json)
     elif baseline is not None or write_baseline is not None:
         count_instructions(baseline, write_baseline, as_json)
@@ -89,21 +97,17 @@ def _bench_speed(reps: int, as_json: bool, *, with_ns3: bool) -> None:
     if not theirs:
         scale = [measure.measure(f"{n} flows", measure.many_flows(n), reps) for n in measure.SCALE_FLOWS]
     if as_json:
-        click.echo(json.dumps(_plain(ours, scale, theirs), indent=2))
+        click.echo(json.dumps(plain({"anabranch": ours, "flows": scale, "ns3": list(theirs.values())}), indent=2))
         return
     console = Console()
-    _print_speeds(console, "Anabranch, one core", ours)
+    print_speeds(console, "Anabranch, one core", ours)
     if scale:
-        _print_speeds(console, "Flows over one bottleneck, whose rate is proportional to their number", scale)
+        print_speeds(console, "Flows over one bottleneck, whose rate is proportional to their number", scale)
         console.print(f"The largest cost per packet is {100 * measure.spread(scale):.0f} % above the smallest.")
     if theirs:
-        _print_speeds(console, "ns-3, one core", list(theirs.values()))
+        print_speeds(console, "ns-3, one core", list(theirs.values()))
         for speed in ours:
-            other = theirs[speed.name]
-            console.print(
-                f"{speed.name}: {speed.packets_per_s / other.packets_per_s:.0f} times the packets per second of ns-3; "
-                f"sum of goodputs {sum(speed.goodput_bps) / sum(other.goodput_bps) - 1:+.1%}"
-            )
+            print_ratio(console, "ns-3", speed, theirs[speed.name])
 
 
 def _bench_store(name: str, count: int, as_json: bool) -> None:
@@ -126,34 +130,3 @@ def _bench_store(name: str, count: int, as_json: bool) -> None:
             f"{cost.peak_bytes / 2**20:,.0f}",
         )  # fmt: skip
     sheet.print(Console())
-
-
-def _print_speeds(console: Console, title: str, speeds: list[Speed]) -> None:
-    from anabranch.report.table_layout import Column, Sheet
-
-    headings = ("Packets", "Wall s", "Packets/s", "Events/s", "ns/packet", "Memory\nMiB", "Goodput\nMbit/s")
-    sheet = Sheet([Column("Scenario", words=True), *map(Column, headings)], title)
-    for s in speeds:
-        goodputs = " + ".join(f"{g / 1e6:.1f}" for g in s.goodput_bps)
-        if len(s.goodput_bps) > 4:  # noqa: PLR2004  a row has to fit a terminal
-            goodputs = f"Σ {sum(s.goodput_bps) / 1e6:,.0f}"
-        sheet.add(
-            s.name, f"{s.packets:,}", f"{s.wall_s:.2f}", f"{s.packets_per_s:,.0f}", f"{s.events_per_s:,.0f}",
-            f"{s.cost_ns:.0f}", f"{s.peak_bytes / 2**20:.0f}" if s.peak_bytes else "–", goodputs,
-        )  # fmt: skip
-    sheet.print(console)
-
-
-def _plain(ours: list[Speed], scale: list[Speed], theirs: dict[str, Speed]) -> dict[str, object]:
-    def row(s: Speed) -> dict[str, object]:
-        return {
-            "name": s.name, "packets": s.packets, "events": s.events, "wall_s": s.wall_s,
-            "packets_per_s": s.packets_per_s, "events_per_s": s.events_per_s, "peak_bytes": s.peak_bytes,
-            "goodput_bps": list(s.goodput_bps),
-        }  # fmt: skip
-
-    return {
-        "anabranch": [row(s) for s in ours],
-        "flows": [row(s) for s in scale],
-        "ns3": [row(s) for s in theirs.values()],
-    }

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import collections
 import math
-from array import array
 from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from anabranch.diagnostics import diagnose
+from anabranch.diagnostics import diagnose, is_suspect
 from anabranch.extremes import Samples, simultaneous_intervals
 from anabranch.fairness.shares import fair
 from anabranch.metrics import FairnessMetric, read_all
@@ -24,10 +23,13 @@ from anabranch.stats import (
     interval_of_difference,
     interval_of_ratio,
 )
+from anabranch.study import typed
 from anabranch.study.claims import KEYS, Verdict, evaluate
+from anabranch.study.collection import collection_paused
 from anabranch.study.deviations import Comparison, Summary, grouped, summary_of
 from anabranch.study.engine import request_of
 from anabranch.study.own_metrics import OwnMetrics
+from anabranch.study.readings import DocumentParts, Readings
 from anabranch.study.store import UnreadableRecord, run_key
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
@@ -42,8 +44,47 @@ if TYPE_CHECKING:
     from anabranch.study.claims import Claim, Pair
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.model import Effort, Run, Study
-    from anabranch.study.store import Record, StoredRun
+    from anabranch.study.store import StoredRun
+    from anabranch.study.typed import TypedRecord
     from anabranch.sweep import Point
+
+
+_BATCH = 1_000
+"""Runs whose documents are in memory at a time, unless a caller needs another number."""
+
+
+class Batch:
+    """Some runs with their documents."""
+
+    def __init__(self, found: Sequence[tuple[Run, StoredRun, TypedRecord]]) -> None:
+        """Take runs of which each could be read."""
+        self.runs = [run for run, _, _ in found]
+        self.stored = [stored for _, stored, _ in found]
+        self.records = [record for _, _, record in found]
+        self.parts = DocumentParts([record.document for record in self.records])
+
+
+class _Pass:
+    """Values that a pass over all documents collects."""
+
+    def __init__(self) -> None:
+        self.readings = Readings()
+        self.late: Counter[str] = Counter()
+        self.silent: list[str] = []
+        self.kept: list[tuple[Run, StoredRun]] = []
+        self.unreadable: list[str] = []
+
+    def read(self, runs: Sequence[tuple[Run, StoredRun]]) -> Batch:
+        """Read the documents of some runs."""
+        found = []
+        for run, stored in runs:
+            try:
+                found.append((run, stored, typed.read(stored)))
+            except UnreadableRecord as error:
+                self.unreadable.append(f"{run.title}: {error}")
+            else:
+                self.kept.append((run, stored))
+        return Batch(found)
 
 
 class Analysis:
@@ -70,7 +111,9 @@ class Analysis:
         """Number of stored runs that are not used: not of this study as it is now defined, or of another build."""
         self._cache: dict[tuple[str, str], dict[str, Estimate]] = {}
         self._fairness: dict[str, Fairness] = {}
-        self._read: dict[tuple[str, str], dict[str, array[float]]] | None = None
+        self._fair: dict[tuple[str, str], dict[str, list[float]]] = {}
+        """The values of metrics of fairness, by point and metric."""
+        self._readings: Readings | None = None
         """The values of all metrics, once all documents have been gone through."""
         self._late: Counter[str] = Counter()
         self._silent: list[str] = []
@@ -81,7 +124,7 @@ class Analysis:
     @property
     def runs(self) -> list[tuple[Run, StoredRun]]:
         """Finished runs that can be read, in the order of the study."""
-        return self._runs if self._values is not None else []
+        return self._runs if self.read() else []
 
     @property
     def missing(self) -> int:
@@ -91,71 +134,63 @@ class Analysis:
     @property
     def unreadable(self) -> list[str]:
         """For each stored run whose layout is not this version's: its title and the difference."""
-        return self._unreadable if self._values is not None else []
+        return self._unreadable if self.read() else []
 
     @cached_property
     def builds(self) -> set[str]:
         """Fingerprints of the simulators that ran the runs."""
         return {record.build for _, record in self.runs}
 
-    def records(self) -> Iterator[tuple[Run, Record]]:
-        """All finished runs with their records, read one after the other; records of another layout are left out.
+    def batches(self, size: int = _BATCH) -> Iterator[Batch]:
+        """All finished runs with their documents, some at a time; records of another layout are left out.
 
         Documents are not kept, and reading them is most of the work of a report. The first complete pass therefore
         collects the values of all metrics for all later uses.
-        """
-        values: dict[tuple[str, str], dict[str, array[float]]] = {}
-        self.own.undefined = Counter() if self._read is None else self.own.undefined
-        late: Counter[str] = Counter()
-        silent: list[str] = []
-        kept: list[tuple[Run, StoredRun]] = []
-        unreadable: list[str] = []
-        for run, stored in self._runs:
-            try:
-                record = stored.checked() if self._read is None else stored.record()
-            except UnreadableRecord as error:
-                unreadable.append(f"{run.title}: {error}")
-                continue
-            if self._read is None:
-                document, point = record.document, run.point.key
-                for metric, subject, value in self._readings(run.point, document):
-                    found = values.get((point, metric))
-                    if found is None:
-                        found = values[point, metric] = {}
-                    if subject not in found:
-                        found[subject] = array("d")
-                    found[subject].append(value)
-                host = document.get("host")
-                self._durations[point] = document["duration_s"]
-                late[point] += bool(host and host["lateness"]["overloaded"])
-                silent += diagnose(document)[:1]
-                kept.append((run, stored))
-            yield run, record
-        if self._read is None:
-            self._read = values
-            self._late, self._silent = late, silent
-            self._runs, self._unreadable = kept, unreadable
 
-    def _readings(self, point: Point, document: Document) -> Iterator[tuple[str, str, float]]:
-        """Name of the metric, subject and value, for each metric with a value in a document."""
-        if not self.own.metrics:
-            yield from read_all(document)
-            return
-        found = list(read_all(document))
-        yield from found
-        yield from self.own.read(document, found, lambda: self.fairness(point))
+        Args:
+            size: Number of runs whose documents are in memory at a time.
+
+        """
+        is_first = self._readings is None
+        found = _Pass()
+        self.own.undefined = Counter() if is_first else self.own.undefined
+        for begin in range(0, len(self._runs), size):
+            batch = found.read(self._runs[begin : begin + size])
+            if is_first:
+                found.readings.add([run.point.key for run in batch.runs], batch.parts)
+                self._collect(found, batch)
+            yield batch
+        if is_first:
+            found.readings.finish()
+            self._readings, self._late, self._silent = found.readings, found.late, found.silent
+            self._runs, self._unreadable = found.kept, found.unreadable
+
+    def _collect(self, found: _Pass, batch: Batch) -> None:
+        """Collect from documents all but the values of the usual metrics."""
+        for run, stored, record in zip(batch.runs, batch.stored, batch.records, strict=True):
+            point, document = run.point.key, record.document
+            self._durations[point] = document.duration_s
+            found.late[point] += bool(document.host and document.host.lateness.overloaded)
+            if any(map(is_suspect, document.flows)):
+                found.silent += diagnose(stored.record().document)[:1]
+            if self.own.metrics:
+                found.readings.add_own(point, self._own_values(run.point, stored.record().document))
+
+    def _own_values(self, point: Point, document: Document) -> Iterator[tuple[str, str, float]]:
+        """Name of the study's own metric, subject and value, for each with a value in a document."""
+        return self.own.read(document, list(read_all(document)), lambda: self.fairness(point))
 
     @property
     def undefined(self) -> list[str]:
         """A sentence for each own metric and each reason for which it lacks values."""
-        return self.own.notes if self._values is not None else []
+        return self.own.notes if self.read() else []
 
-    @property
-    def _values(self) -> dict[tuple[str, str], dict[str, array[float]]]:
-        """By point and metric, the values of each subject in the order of the runs."""
-        while self._read is None:
-            collections.deque(self.records(), maxlen=0)
-        return self._read
+    def read(self) -> Readings:
+        """Read all documents, unless that has been done, and return the values of all metrics."""
+        while self._readings is None:
+            with collection_paused():
+                collections.deque(self.batches(), maxlen=0)
+        return self._readings
 
     @property
     def overloaded(self) -> int:
@@ -169,7 +204,7 @@ class Analysis:
             point: A point of the study.
 
         """
-        return self._late[point.key] if self._values else 0
+        return self._late[point.key] if self.read() else 0
 
     def duration_s(self, point: Point) -> float:
         """How long a run of a point lasts.
@@ -178,12 +213,12 @@ class Analysis:
             point: A point of the study.
 
         """
-        return self._durations[point.key] if self._values else 0.0
+        return self._durations[point.key] if self.read() else 0.0
 
     @property
     def silences(self) -> list[str]:
         """A sentence for each run with a flow that carried no data or fell back to plain TCP."""
-        return self._silent if self._values else []
+        return self._silent if self.read() else []
 
     @cached_property
     def _counts(self) -> Counter[str]:
@@ -239,11 +274,17 @@ class Analysis:
         """
         chosen = self.study.metrics[metric]
         if not isinstance(chosen, FairnessMetric):
-            return {s: v.tolist() for s, v in self._values.get((point.key, metric), {}).items()}
+            return {s: v.tolist() for s, v in self.read().of(point.key, metric).items()}
+        key = point.key, metric
+        if key not in self._fair:
+            self._fair[key] = self._fair_samples(point, chosen)
+        return self._fair[key]
+
+    def _fair_samples(self, point: Point, metric: FairnessMetric) -> dict[str, list[float]]:
         goodputs = self.samples(point, "goodput")
         samples: dict[str, list[float]] = {}
         for run in zip(*goodputs.values(), strict=True):
-            found = chosen.of(dict(zip(goodputs, run, strict=True)), self.fairness(point))
+            found = metric.of(dict(zip(goodputs, run, strict=True)), self.fairness(point))
             for subject, value in found.items():
                 if not math.isnan(value):
                     samples.setdefault(subject, []).append(value)
@@ -301,8 +342,7 @@ class Analysis:
 
     def _is_alike(self, point: Point) -> bool:
         # Fair shares are not compared: they follow from the scenario, and differ only where goodputs do.
-        found = (self._values.get((point.key, name), {}) for name in self.study.metrics)
-        return all(min(values) == max(values) for subjects in found for values in subjects.values())
+        return all(self.read().is_constant(point.key, name) for name in self.study.metrics)
 
     @property
     def intervals(self) -> str:

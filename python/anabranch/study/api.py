@@ -63,6 +63,5 @@ def run(
     with read(target) as store:
         analysis = Analysis(chosen, effort, store.records, build)
         # The first pass over the records collects all values, so that the store can be closed.
-        for _ in analysis.records():
-            pass
+        analysis.read()
     return analysis

@@ -1,106 +1,92 @@
-"""Collects rows of result documents as columns: some thousands of rows in memory, more on disk.
+"""Columns of tables from parts of result documents, and tables that are written in several frames.
 
-A document's tables have few shapes: which keys they have and where tables lie within tables. The names of columns are
-made once for each shape, and a row then costs a walk through its values.
+Polars makes a list with tables value by value in Python. Here the keys and values of all rows become two columns,
+which are then cut into lists.
 """
 
 from __future__ import annotations
 
 import io
+from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, cast
 
+import numpy as np
 import polars as pl
 
-from anabranch.results import flatten
+from anabranch.study.layout import parts
+from anabranch.study.transposed import is_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Sized
     from pathlib import Path
+
+    from anabranch.study.transposed import Transposed
 
     Schema = Mapping[str, pl.DataType]
     """The type of each column, in their order."""
 
 
-class _Shape:
-    """Rows that have the same columns."""
+def series(rows: Transposed, prefix: str, schema: Schema) -> Iterator[pl.Series]:
+    """The columns of some parts, as far as a schema has them; nested parts are flattened.
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.width = len(names)
-        self.places = {name: place for place, name in enumerate(names)}
-        """Index of a column's value within a row, by the name of the column."""
-        self.numbers: list[int] = []
-        """Which rows they are."""
-        self.values: list[Any] = []
-        """The values of all rows, one row after the other; a list for each would be a lot of objects."""
+    Args:
+        rows: The parts.
+        prefix: Prefix of the names of columns.
+        schema: Types of columns by name.
 
-
-class Columns:
-    """Rows made of tables, as a frame of a given schema; a column that a row lacks is null there."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._shapes: dict[tuple[Any, ...], _Shape] = {}
-        self._height = 0
-
-    def add(self, *parts: tuple[str, Mapping[str, Any]]) -> None:
-        """Add a row of several tables, each with a prefix for its keys, flattened as `anabranch.results.flatten` does.
-
-        Of columns with the same name the last one counts.
-        """
-        keys: list[Any] = []
-        values: list[Any] = []
-        for prefix, table in parts:
-            keys.append(prefix)
-            _walk(table, keys, values)
-        shape = self._shapes.get(tuple(keys))
-        if shape is None:
-            names = [name for prefix, table in parts for name in _names(table, prefix)]
-            shape = self._shapes[tuple(keys)] = _Shape(names)
-        shape.numbers.append(self._height)
-        shape.values += values
-        self._height += 1
-
-    def frame(self) -> pl.DataFrame:
-        """All rows in the order in which they were added, with all columns of the schema."""
-        found: dict[str, Any] = {}
-        for shape in self._shapes.values():
-            for name, place in shape.places.items():
-                values = shape.values[place :: shape.width]
-                if len(self._shapes) == 1:
-                    found[name] = values
-                    continue
-                column = found.setdefault(name, [None] * self._height)
-                for number, value in zip(shape.numbers, values, strict=True):
-                    column[number] = value
-        if unknown := found.keys() - self._schema.keys():
-            raise KeyError(f"columns outside the schema: {', '.join(sorted(unknown))}")
-        empty = [None] * self._height
-        return pl.DataFrame(
-            [pl.Series(name, found.get(name, empty), kind, strict=False) for name, kind in self._schema.items()]
-        )
+    """
+    for key in rows.keys:
+        name = f"{prefix}{key.name}"
+        if key.type in parts():
+            yield from series(rows.nested(key), f"{name}_", schema)
+        elif (kind := schema.get(name)) is not None:
+            yield _series(name, rows.column(key.name), kind, is_table(key.type))
 
 
-def _walk(table: Mapping[str, Any], keys: list[Any], values: list[Any]) -> None:
-    """Collect the values of a table and of the tables within it, and the keys that make its shape."""
-    keys.append(tuple(table))
-    for key, value in table.items():
-        if isinstance(value, dict):
-            keys.append(key)
-            _walk(value, keys, values)
+def _series(name: str, values: Sequence[Any], kind: pl.DataType, of_tables: bool) -> pl.Series:
+    if of_tables:
+        return table_series(name, values, kind)
+    if isinstance(kind, pl.List):
+        return _cut(name, values, pl.Series([*chain.from_iterable(filter(None, values))], dtype=kind.inner), kind)
+    return pl.Series(name, values, kind, strict=False)
+
+
+def table_series(name: str, tables: Sequence[Mapping[str, Any] | None], kind: pl.DataType) -> pl.Series:
+    """A column of tables, as lists of keys and values; `None` is null.
+
+    Args:
+        name: Name of the column.
+        tables: The tables.
+        kind: Type of the column: lists of structures of key and value.
+
+    """
+    key, value = kind.inner.fields  # type: ignore[attr-defined]
+    filled = [table for table in tables if table]
+    entries = pl.DataFrame([
+        pl.Series(key.name, [*chain.from_iterable(filled)], key.dtype),
+        pl.Series(value.name, [*chain.from_iterable(table.values() for table in filled)], value.dtype, strict=False),
+    ])  # fmt: skip
+    return _cut(name, tables, entries.to_struct(), kind)
+
+
+def _cut(name: str, sized: Sequence[Sized | None], entries: pl.Series, kind: pl.DataType) -> pl.Series:
+    """A column of lists: `entries` cut to the sizes of the values of a sequence; `None` is null."""
+    lengths = np.array([-1 if each is None else len(each) for each in sized], dtype=np.int64)
+    begins = np.cumsum(np.maximum(lengths, 0)) - np.maximum(lengths, 0)
+    found, rows = [], []
+    for length in np.unique(lengths).tolist():
+        (alike,) = np.nonzero(lengths == length)
+        rows.append(alike)
+        if length > 0:
+            places = (begins[alike][:, np.newaxis] + np.arange(length)).reshape(-1)
+            own = entries if len(alike) == len(sized) else entries.gather(places)
+            found.append(own.reshape((-1, length)).arr.to_list())
         else:
-            values.append(value)
-    keys.append(None)
-
-
-def _names(table: Mapping[str, Any], prefix: str) -> list[str]:
-    """Names of columns for the values of a table, one for each, in their order."""
-    names: list[str] = []
-    for key, value in table.items():
-        if isinstance(value, dict):
-            names += _names(value, f"{prefix}{key}_")
-        else:
-            names += flatten({key: None}, prefix)
-    return names
+            found.append(pl.Series([None if length < 0 else []], dtype=kind).new_from_index(0, len(alike)))
+    if not found:
+        return pl.Series(name, [], kind)
+    lists = pl.concat([each.cast(kind) for each in found])
+    return (lists if len(found) == 1 else lists.gather(np.argsort(np.concatenate(rows)))).alias(name)
 
 
 class Parts:

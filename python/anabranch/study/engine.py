@@ -19,7 +19,7 @@ from anabranch._core.simulator import Request, check_storable, validate
 from anabranch.documents import without_scenario
 from anabranch.errors import InputError
 from anabranch.logs import logger
-from anabranch.study import forkserver
+from anabranch.study import forkserver, typed
 from anabranch.study.local import Limits, LocalPool
 from anabranch.study.model import FILE, Run
 from anabranch.study.origin import placed
@@ -202,7 +202,7 @@ def _is_finished(store: Store, plan: Plan, run: Run) -> bool:
     if record is None or record.build != plan.build:
         return False
     try:
-        record.checked()
+        typed.read(record)
     except UnreadableRecord:
         return False
     return True

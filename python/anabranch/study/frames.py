@@ -7,27 +7,24 @@ protocol, such as counters, are one column each: a list of keys and values.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import statistics
 import tempfile
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
-from anabranch.results import FLOW_LISTS
-from anabranch.study.columns import Columns, Parts
+from anabranch.study.collection import collection_paused
+from anabranch.study.columns import Parts, series
 from anabranch.study.layout import SCHEMA, parts
 from anabranch.sweep import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from anabranch.study.analysis import Analysis
-    from anabranch.study.model import Run, Study
-    from anabranch.study.store import Record
-
+    from anabranch.study.analysis import Analysis, Batch
+    from anabranch.study.model import Study
 
 _BATCH = 5_000
 """Runs whose rows are in memory at a time."""
@@ -36,13 +33,12 @@ _BATCH = 5_000
 def write(analysis: Analysis, folder: Path) -> list[Path]:
     """Write runs.parquet, links.parquet and points.csv into a folder; returns the files."""
     schemas = {"runs": _schema(analysis.study, FLOW, PATH), "links": _schema(analysis.study, LINK)}
-    with tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as place:
+    with tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as place, collection_paused():
         files = [Parts(Path(place), name, schema) for name, schema in schemas.items()]
-        records = analysis.records()
-        while (first := next(records, None)) is not None:
-            batch = itertools.chain([first], itertools.islice(records, _BATCH - 1))
-            for part, columns in zip(files, _columns(batch, *schemas.values()), strict=True):
-                part.add(columns.frame())
+        for batch in analysis.batches(_BATCH):
+            if batch.runs:
+                for part, frame in zip(files, _frames(batch, *schemas.values()), strict=True):
+                    part.add(frame)
         written = [folder / f"{name}.parquet" for name in schemas]
         for target, part in zip(written, files, strict=True):
             with _named(target):
@@ -162,52 +158,55 @@ def _column_type(kind: str) -> pl.DataType | None:
     return None
 
 
-@cache
-def _tables(part: str) -> tuple[str, ...]:
-    """The keys of a part that are tables with keys of their own."""
-    return tuple(key.name for key in parts()[part].values() if key.type.startswith("BTreeMap<"))
-
-
-def _row(table: Mapping[str, Any], part: str) -> dict[str, Any]:
-    """A part of a result with its tables as lists of keys and values."""
-    # An absent part needs no separate column: the columns of its keys are null.
-    row = {name: value for name, value in table.items() if value is not None}
-    for name in _tables(part):
-        row[name] = [{"key": key, "value": value} for key, value in table.get(name, {}).items()]
-    return row
-
-
-def _run_columns(run: Run, record: Record, schema: Mapping[str, pl.DataType]) -> dict[str, Any]:
-    """The values of the columns that all rows of a run share."""
-    document = record.document
-    return {
-        "experiment": run.point.experiment,
-        **{k: plain(v) if schema[k] == pl.String() else v for k, v in run.point.values.items()},
-        "repetition": run.repetition,
-        "seed": run.seed,
-        "schema": SCHEMA,
-        "digest": document["digest"],
-        "version": document["version"],
-        "build": record.build,
-        "host_cpu": str(record.host.get("cpu", "")),
-        "host_system": str(record.host.get("system", "")),
-        "jain": document["jain"],
-        "events": document["events"],
-        "wall_s": document["wall_s"],
+def _run_columns(batch: Batch, schema: Mapping[str, pl.DataType]) -> Iterator[pl.Series]:
+    """The columns that all rows of a run share, with one value per run."""
+    runs, records, documents = batch.runs, batch.records, batch.parts.documents
+    shared: dict[str, Sequence[Any]] = {
+        "experiment": [run.point.experiment for run in runs],
+        "repetition": [run.repetition for run in runs],
+        "seed": [run.seed for run in runs],
+        "schema": [SCHEMA] * len(runs),
+        "build": [record.build for record in records],
+        "host_cpu": [str(record.host.get("cpu", "")) for record in records],
+        "host_system": [str(record.host.get("system", "")) for record in records],
+        **{name: documents.column(name) for name in ("digest", "version", "jain", "events", "wall_s")},
     }
+    for name, values in shared.items():
+        yield pl.Series(name, values, schema[name], strict=False)
+    for name in dict.fromkeys(name for run in runs for name in run.point.values):
+        values = [run.point.values.get(name) for run in runs]
+        if schema[name] == pl.String():
+            values = [value if value is None else plain(value) for value in values]
+        yield pl.Series(name, values, schema[name], strict=False)
 
 
-def _columns(
-    records: Iterable[tuple[Run, Record]], runs: Mapping[str, pl.DataType], links: Mapping[str, pl.DataType]
-) -> tuple[Columns, Columns]:
+def _frame(schema: Mapping[str, pl.DataType], height: int, columns: Iterable[pl.Series]) -> pl.DataFrame:
+    """All columns of a schema in its order; one that is not given is null."""
+    found = {column.name: column for column in columns}
+    return pl.DataFrame([
+        found[name] if name in found else pl.Series(name, [None] * height, kind) for name, kind in schema.items()
+    ])  # fmt: skip
+
+
+def _frames(
+    batch: Batch, runs: Mapping[str, pl.DataType], links: Mapping[str, pl.DataType]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """One row per run, flow and path, and one per run and link direction."""
-    by_path, by_link = Columns(runs), Columns(links)
-    for run, record in records:
-        shared = _run_columns(run, record, runs)
-        for flow in record.document["flows"]:
-            own = _row({k: v for k, v in flow.items() if k not in FLOW_LISTS}, FLOW[1])
-            for row in [_row(path, PATH[1]) for path in flow["paths"]] or [{}]:
-                by_path.add(("", shared), (FLOW[0], own), (PATH[0], row))
-        for link in record.document["links"]:
-            by_link.add(("", shared), (LINK[0], _row(link, LINK[1])))
-    return by_path, by_link
+    found = batch.parts
+    shared = list(_run_columns(batch, runs))
+    # A flow without a path has one row, in which the columns of the path are null.
+    pathless = np.setdiff1d(np.arange(len(found.flows.rows)), found.flow_of_path)
+    flow_of_row = np.concatenate([found.flow_of_path, pathless])
+    order = np.argsort(flow_of_row, kind="stable")
+    path_of_row = pl.Series([*range(len(found.paths.rows)), *[None] * len(pathless)], dtype=pl.Int64).gather(order)
+    flow_of_row = flow_of_row[order]
+    by_path = [
+        *(column.gather(found.run_of_flow[flow_of_row]) for column in shared),
+        *(column.gather(flow_of_row) for column in series(found.flows, FLOW[0], runs)),
+        *(column.gather(path_of_row) for column in series(found.paths, PATH[0], runs)),
+    ]
+    by_link = [
+        *(column.gather(found.run_of_link) for column in shared),
+        *series(found.links, LINK[0], links),
+    ]
+    return _frame(runs, len(flow_of_row), by_path), _frame(links, len(found.links.rows), by_link)

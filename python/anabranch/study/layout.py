@@ -44,7 +44,7 @@ class Key:
     @property
     def type(self) -> str:
         """The type without `Option`."""
-        return _inner(self.kind, "Option") or self.kind
+        return inner(self.kind, "Option") or self.kind
 
 
 @cache
@@ -106,7 +106,7 @@ def fault(document: object) -> str:
     return _check_of(ROOT)(document)
 
 
-def _inner(kind: str, outer: str) -> str:
+def inner(kind: str, outer: str) -> str:
     """The type within a generic one, such as `f64` within `Option<f64>`; "" for another type."""
     return kind[len(outer) + 1 : -1] if kind.startswith(f"{outer}<") else ""
 
@@ -114,12 +114,12 @@ def _inner(kind: str, outer: str) -> str:
 @cache
 def _check_of(kind: str) -> Check:
     """The check of values of a type."""
-    if optional := _inner(kind, "Option"):
+    if optional := inner(kind, "Option"):
         check = _check_of(optional)
         return lambda value: "" if value is None else check(value)
-    if item := _inner(kind, "Vec") or kind[1:].partition(";")[0] * kind.startswith("["):
+    if item := inner(kind, "Vec") or kind[1:].partition(";")[0] * kind.startswith("["):
         return _list_of(_check_of(item))
-    if entry := _inner(kind, "BTreeMap"):
+    if entry := inner(kind, "BTreeMap"):
         return _table_of(_check_of(entry.partition(",")[2]))
     if kind in _NUMBERS:
         allowed = _NUMBERS[kind]

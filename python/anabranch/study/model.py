@@ -206,10 +206,11 @@ class Study:
     def runs(self, effort: Effort) -> list[Run]:
         """All repetitions of all points."""
         return [
-            Run(point, repetition, seed_of(self.name, self._seeded(point), repetition))
+            Run(point, repetition, seed_of(self.name, seeded, repetition))
             for experiment in self.experiments.values()
             if not experiment.theory
             for point in self.slice(effort, experiment, experiment.over)
+            for seeded in (self._seeded(point),)
             for repetition in range(1, effort.repetitions_of(point) + 1)
         ]
 

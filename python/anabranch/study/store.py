@@ -98,6 +98,18 @@ class StoredRun:
     length: int
     """Length of the line without its end, bytes."""
 
+    def text(self) -> bytes:
+        """Its record as JSON.
+
+        Raises:
+            InputError: If another process changed the file.
+
+        """
+        text = _undamaged(self.source.read(self.offset, self.length))
+        if text is None:
+            raise self._changed()
+        return text
+
     def record(self) -> Record:
         """The whole record, as it was saved.
 
@@ -108,8 +120,11 @@ class StoredRun:
         """
         entry = _decode(self.source.read(self.offset, self.length))
         if entry is None:
-            raise InputError("was changed while it was being read", str(self.source.path))
+            raise self._changed()
         return _record(entry)
+
+    def _changed(self) -> InputError:
+        return InputError("was changed while it was being read", str(self.source.path))
 
     def checked(self) -> Record:
         """The whole record with a document of the present layout.
@@ -480,12 +495,21 @@ def _encode(entry: dict[str, Any]) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
-def _decode(line: bytes) -> dict[str, Any] | None:
-    """The record on a line; `None` if the line is damaged."""
+def _undamaged(line: bytes) -> bytes | None:
+    """The JSON text on a line; `None` if the line is damaged."""
     checksum, _, text = line.partition(b" ")
     try:
-        if int(checksum, 16) != zlib.crc32(text):
-            return None
+        return text if int(checksum, 16) == zlib.crc32(text) else None
+    except ValueError:
+        return None
+
+
+def _decode(line: bytes) -> dict[str, Any] | None:
+    """The record on a line; `None` if the line is damaged."""
+    text = _undamaged(line)
+    if text is None:
+        return None
+    try:
         entry = msgspec.json.decode(text)
     except ValueError:
         return None
