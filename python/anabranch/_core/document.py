@@ -49,7 +49,7 @@ class HostFacts(TypedDict):
 
 
 class RouterResult(TypedDict):
-    """The keys of `RouterResult` in the native module."""
+    """Packets with a loose source route at a router."""
 
     node: str
     source_routed: int

@@ -51,7 +51,7 @@ pub enum Progress {
 }
 
 impl SourceRoute {
-    /// A route whose first hop is the destination of the header, and whose further hops and destination are `addresses`.
+    /// A route to `addresses`: the further hops, and the destination last. The first hop is the destination of the header.
     ///
     /// # Panics
     ///
