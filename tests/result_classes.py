@@ -35,6 +35,7 @@ _CONTENTS = {
     "HostFacts": "The machine of a run, and its load during the run.",
     "HostResult": "A host of the scenario whose protocols are a kernel's.",
     "MiddleboxResult": "Counts of a middlebox.",
+    "RouterResult": "Packets with a loose source route at a router.",
     "RouterRecord": "The record of a router with network control about the way of a path.",
     "WantedPathResult": "A path that the hosts of a flow want to use.",
     "PathResult": "One path of a flow, from the sender's point of view.",

@@ -37,6 +37,7 @@ to = "B"
 protocol = "mptcp"
 congestion = "reno"
 """
+EXAMPLE = Path(__file__).parent.parent / "examples" / "gateways.toml"
 OLD = Kernel("5.4.0", ("reno", "cubic"), (), mptcp=False, tun=True)
 NEW = Kernel("6.12.0", ("reno", "cubic"), ("default", "burst"), mptcp=True, tun=True)
 LIA = Kernel("6.12.0", ("lia",), ("default",), mptcp=True, tun=True)
@@ -238,6 +239,13 @@ def test_conflicting_flow_settings_are_refused(second: str, says: str) -> None:
 def test_unsupported_kernel_settings_are_named(kernel: Kernel, overrides: tuple[str, ...], says: str) -> None:
     with pytest.raises(InputError, match=says):
         kernel.check(layout(*overrides)["scenario"]["flow"])
+
+
+@pytest.mark.parametrize("stack", ["kernel", "user"])
+def test_gateways_are_refused_in_the_kernels_world(stack: str) -> None:
+    text = EXAMPLE.read_text().replace('paths = "binder"', f'paths = "binder"\nstack = "{stack}"')
+    with pytest.raises(InputError, match="no path manager binder; choose another, or use --world sim or --world user"):
+        NEW.check(layout(text=text)["scenario"]["flow"])
 
 
 @pytest.mark.parametrize(

@@ -479,6 +479,8 @@ pub struct PathReport {
     pub local: SocketAddr,
     /// Remote address and port.
     pub remote: SocketAddr,
+    /// Index of the gateway through which source routes lead the packets of the path from this end.
+    pub gateway: Option<u8>,
     /// True if the path is established and not considered failed.
     pub usable: bool,
     /// True if the path carries data only while no other path is usable.

@@ -170,6 +170,7 @@ impl Endpoint for Udp {
             id: path,
             local: self.local,
             remote: self.remote,
+            gateway: None,
             usable: !self.closed,
             backup: false,
             cwnd: 0,

@@ -53,6 +53,7 @@ pub mod merge;
 pub mod nat;
 pub mod network_control;
 pub mod shaper;
+pub mod source_route;
 pub mod split;
 pub mod strip;
 

@@ -7,6 +7,7 @@ use anabranch_middlebox::FlowKey;
 use anabranch_middlebox::network_control::{ControlRouter, Way};
 use anabranch_netem::Interface;
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::option::IpOption;
 use anabranch_wire::ip::{ipv4, protocol};
 use anabranch_wire::sctp::{Chunk, Chunks, NetworkControl, Packet};
 use anabranch_wire::tcp::Segment;
@@ -33,9 +34,9 @@ fn chunk() -> Vec<u8> {
 /// A valid request in the bytes of an IP packet.
 fn option(is_ipv4: bool) -> Vec<u8> {
     let request = NetworkControl { association: 7, paths: 2, apart_from: 2, ..NetworkControl::default() };
-    let network_option = Some(Box::new(NetworkOption::Request(request)));
+    let option = IpOption::NetworkControl(NetworkOption::Request(request));
     let ip = |host: u8| if is_ipv4 { [10, 0, 0, host].into() } else { [host; 16].into() };
-    let body = Body::Tcp(Segment { network_option, ..Segment::default() });
+    let body = Body::Tcp(Segment { ip_option: Some(Box::new(option)), ..Segment::default() });
     let mut bytes = Vec::new();
     IpPacket { source: ip(1), destination: ip(2), ecn: Ecn::NotEct, body }.emit(&mut bytes);
     bytes

@@ -74,8 +74,8 @@
 //! use anabranch_multipath::path_manager::{AddressId, parse};
 //!
 //! let (local, remote) = ([AddressId(0), AddressId(1)], [AddressId(0), AddressId(1)]);
-//! assert_eq!(parse("fullmesh")?.build().wanted(&local, &remote).len(), 4);
-//! assert_eq!(parse("disjoint")?.build().wanted(&local, &remote).len(), 2);
+//! assert_eq!(parse("fullmesh")?.build(0).wanted(&local, &remote).len(), 4);
+//! assert_eq!(parse("disjoint")?.build(0).wanted(&local, &remote).len(), 2);
 //! # Ok::<(), String>(())
 //! ```
 

@@ -530,3 +530,69 @@ fn emulated_network_control_equals_simulated_one() {
         assert!(loads[0] > 0.9, "each way carries a path: {loads:?}");
     }
 }
+
+/// A client behind a mesh with two gateways, whose flows send source routes.
+const GATEWAYS: &str = include_str!("../../../examples/gateways.toml");
+
+#[test]
+fn source_routes_equal_those_of_the_simulator() {
+    let text = GATEWAYS.replace("duration = \"30 s\"\nwarmup = \"5 s\"", "duration = \"4 s\"");
+    let several = text.replace("[\"G1\", \"G2\"]", "[[\"G1\", \"G2\"], \"G2\"]");
+    let ecmp = text.replace("default_route = \"mesh-1\"\n", "");
+    let dropping = text.replacen("name = \"G1\"\nsource_routes = \"forward\"", "name = \"G1\"", 1);
+    let narrow = text.replace("name = \"uplink-2\"", "name = \"uplink-2\"\nmtu = 1400");
+    for (name, text) in [
+        ("gateways", &text),
+        ("hops", &several),
+        ("mesh", &ecmp),
+        ("dropping", &dropping),
+        ("narrow", &narrow),
+    ] {
+        // Two routes over the mesh may bring packets there at the same time, whose order differs on two machines.
+        compare_networks(name, text, (1000, name != "hops"));
+    }
+}
+
+#[test]
+fn hostile_source_routes_are_dropped_and_counted() {
+    let text = format!("{GATEWAYS}\n[[router]]\nname = \"internet\"\nsource_routes = \"ignore\"\n");
+    let scenario = anabranch_scenario::parse(&text, "gateways", &[]).expect("a scenario");
+    let mut network = EmulatedNetwork::new(&scenario, 1).expect("a network");
+    let (mut rng, mut arrived, mut sent) = (Rng::new(3), 0, 0);
+    for round in 0..20_000u64 {
+        let hops = rng.between(0, 9) as usize;
+        let mut option = vec![131, 3 + 4 * hops as u8, 4];
+        // Addresses of the network's links, and some of no link.
+        option.extend((0..hops).flat_map(|_| [10, 0, 0, rng.between(0, 30) as u8]));
+        for _ in 0..rng.between(0, 2) {
+            let at = rng.between(0, option.len() as u64 - 1) as usize;
+            option[at] = [0, 1, 3, 5, 131, 255, rng.between(0, 255) as u8][rng.between(0, 6) as usize];
+        }
+        option.resize(option.len().next_multiple_of(4), 0);
+        // From the client, 10.0.0.1, to an address of a router or host.
+        let mut bytes =
+            vec![0x45 + (option.len() / 4) as u8, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1];
+        bytes.extend_from_slice(&[10, 0, 0, rng.between(1, 22) as u8]);
+        bytes.extend_from_slice(&option);
+        bytes.extend_from_slice(&[0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
+        let len = bytes.len() as u16;
+        bytes[2..4].copy_from_slice(&len.to_be_bytes());
+        anabranch_wire::ip::ipv4::set_checksum(&mut bytes);
+        let now = Time::from_nanos(round * 1_000_000);
+        network.advance(now, &mut |Arrived { packet, .. }| {
+            assert_eq!(Checksum::new().bytes(&packet.bytes()[..packet.header_len()]).finish(), 0);
+            arrived += 1;
+        });
+        sent += 1;
+        network.send(now, Interface(0), bytes);
+    }
+    network.advance(Time::from_nanos(30_000_000_000), &mut |_| arrived += 1);
+    let routers = network.routers();
+    let dropped: u64 = routers.iter().map(|router| router.dropped).sum();
+    let sum =
+        |count: fn(&anabranch_scenario::result::RouterResult) -> u64| routers.iter().map(count).sum::<u64>();
+    println!("{arrived} of {sent} arrived, {} without a route; {routers:?}", network.unreachable());
+    // A packet in a circle of hops ends, since each hop takes an address of the route.
+    assert_eq!(arrived + dropped + network.unreachable(), sent);
+    assert!(sum(|router| router.followed) > 1000 && sum(|router| router.invalid) > 1000 && arrived > 1000);
+}

@@ -258,3 +258,23 @@ fn recording_of_a_stopped_run_is_whole() {
     let outcome = outcome.expect("a whole recording");
     assert!(outcome.difference.is_none() && outcome.counts.sent > 10, "{outcome:?}");
 }
+
+#[test]
+fn source_routes_lead_through_both_gateways() {
+    let text = include_str!("../../../examples/gateways.toml");
+    let text =
+        text.replace("\"30 s\"", "\"6 s\"").replace("\"5 s\"", "\"1 s\"").replace("10 Mbit/s", "3 Mbit/s");
+    let goodput = |text: &str| {
+        let result = run(&parse(text));
+        println!("{:.3} Mbit/s, {:?}", result.flows[0].goodput_bps / 1e6, result.routers);
+        (result.flows[0].goodput_bps, result.routers)
+    };
+    let (both, routers) = goodput(&text);
+    assert!(both > 5.0e6 && routers.iter().all(|router| router.dropped == 0), "{both} {routers:?}");
+    let (first, routers) = goodput(
+        &text
+            .replace("name = \"G1\"\nsource_routes = \"forward\"", "name = \"G1\"")
+            .replace("name = \"G2\"\nsource_routes = \"forward\"", "name = \"G2\""),
+    );
+    assert!(first > 2.5e6 && first < 3.0e6 && routers.iter().any(|router| router.dropped > 0), "{first}");
+}

@@ -211,7 +211,7 @@ impl Emulation {
         let (flows, outcome) = py.detach(|| (measuring.finish(), running.finish(early)));
         interrupted?;
         let flows = flows.map_err(failure)?;
-        let Outcome { links, middleboxes, lateness, unreachable } = outcome?;
+        let Outcome { links, middleboxes, routers, lateness, unreachable } = outcome?;
         let scenario = &self.scenario;
         let hosts = counters.after()?;
         if let Some(folder) = &self.trace {
@@ -234,6 +234,7 @@ impl Emulation {
             flows,
             links,
             hosts,
+            routers,
             host: Some(machine.after(lateness)),
         };
         json(&Document::new(result, scenario))

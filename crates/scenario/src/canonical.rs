@@ -3,7 +3,7 @@
 
 use super::choices::{
     ADDRESSES, CODECS, DIRECTIONS, DISTRIBUTIONS, FLOW_DIRECTIONS, INTERPOLATIONS, IP_VERSIONS, LENGTHS,
-    Lengths, RATE_FORMATS, SCOPES, STACKS, STATES, TUNNEL_KINDS, word,
+    Lengths, RATE_FORMATS, SCOPES, SOURCE_ROUTES, STACKS, STATES, TUNNEL_KINDS, word,
 };
 use super::model::{
     Arrivals, Bursts, Change, Distribution, Event, Flow, FlowChange, FlowEvent, Host, HostCost, IpVersion,
@@ -15,6 +15,7 @@ use super::table::OWN;
 use super::written::Written::{self, List, Table};
 use super::written::{Entries, moment, rate, size, text, time};
 use anabranch_base::time::{Duration, Time};
+use anabranch_middlebox::source_route::SourceRoutes;
 use anabranch_netem::keys;
 use anabranch_settings::key::Place;
 use anabranch_settings::policy::Reliability;
@@ -171,6 +172,13 @@ fn host(host: &Host, links: &[Link]) -> Entries {
     if !host.mptcp {
         entries.push(("mptcp", false.into()));
     }
+    if !host.gateways.is_empty() {
+        let gateway = |hops: &Vec<String>| match hops.as_slice() {
+            [hop] => text(hop),
+            hops => List(hops.iter().map(text).collect()),
+        };
+        entries.push(("gateways", List(host.gateways.iter().map(gateway).collect())));
+    }
     entries.extend(host.cost.map(|cost| ("cost", cost_of(cost))));
     entries
 }
@@ -187,6 +195,9 @@ fn router(router: &Router, links: &[Link]) -> Entries {
     entries.push(("routes", List(routes)));
     entries.extend(router.default_route.map(|link| ("default_route", text(&links[link].name))));
     entries.extend(router.network_control.then(|| ("network_control", true.into())));
+    if router.source_routes != SourceRoutes::default() {
+        entries.push(("source_routes", text(word(SOURCE_ROUTES, &router.source_routes))));
+    }
     entries
 }
 

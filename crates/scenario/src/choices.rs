@@ -1,6 +1,7 @@
 //! Words of scenarios for networks and workloads, each with the value that it stands for.
 
 use super::model::{Codec, Directions, IpVersions, Scope, Stack, TunnelKind};
+use anabranch_middlebox::source_route::SourceRoutes;
 use anabranch_netem::keys::Word;
 pub(super) use anabranch_settings::protocols::{PROTOCOLS, Protocols};
 pub(super) use anabranch_settings::words::{
@@ -25,6 +26,12 @@ pub(super) static TUNNEL_KINDS: &[Named<TunnelKind>] = &[
         TunnelKind::Gre,
     ),
     named("udp", "GRE with a key in UDP, port 4754: 36 bytes over IPv4 (RFC 8086)", TunnelKind::Udp),
+];
+
+pub(super) static SOURCE_ROUTES: &[Named<SourceRoutes>] = &[
+    named("forward", "obeys them as a listed hop (RFC 791 §3.1)", SourceRoutes::Forward),
+    named("ignore", "forwards by the destination in the header", SourceRoutes::Ignore),
+    named("drop", "drops packets with one, as most routers of the internet", SourceRoutes::Drop),
 ];
 
 pub(super) static STATES: &[Named<bool>] = &[

@@ -72,6 +72,7 @@ mod order;
 mod overrides;
 mod reference;
 mod schema;
+mod source_routes;
 mod table;
 mod testbed;
 mod trace;
@@ -88,6 +89,7 @@ pub use model::Scenario;
 pub use order::order;
 pub use reference::reference;
 pub use schema::schema;
+pub use source_routes::{RouteByHops, SourceRouteError};
 
 use std::path::Path;
 

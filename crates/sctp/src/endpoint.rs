@@ -160,6 +160,7 @@ impl Association {
             id: path.id,
             local: path.local,
             remote: path.remote,
+            gateway: None,
             usable: path.active(),
             backup: false,
             cwnd: control.window(path.id),

@@ -244,7 +244,10 @@ impl Takes {
             Self::OneOf(list) => list().iter().map(|choice| Value::Word(choice.name)).collect(),
             Self::PathManager => {
                 let names = path_managers().into_iter().map(|choice| choice.name.replace('N', "2"));
-                names.filter_map(|name| path_manager::parse(&name).ok()).map(Value::PathManager).collect()
+                let managers = names.filter_map(|name| path_manager::parse(&name).ok());
+                // Others need gateways of a host, too.
+                let alone = managers.filter(|choice| !choice.entry.uses_gateways);
+                alone.map(Value::PathManager).collect()
             }
             Self::Integers { min, max } => [vec![], vec![min], vec![max]].map(Value::Integers).into(),
             Self::Either(all) => all.iter().flat_map(Self::samples).collect(),

@@ -12,7 +12,7 @@ use anabranch_multipath::congestion::{self, Couple};
 use anabranch_multipath::scheduler::information::find;
 use anabranch_multipath::scheduler::{KnownPath, PathInformation};
 use anabranch_multipath::{path_manager, scheduler};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 settings! {
@@ -123,6 +123,9 @@ settings! {
         known_paths: Arc<[KnownPath]> = Arc::default();
         /// Pairs of an own and a peer's address without a route: no subflow is opened between them.
         unroutable: Vec<(IpAddr, IpAddr)> = Vec::new();
+        /// For each gateway of the connecting host, the addresses of the hops of a source route through it, at most nine;
+        /// empty unless the path manager uses gateways.
+        source_routes: Vec<Vec<Ipv4Addr>> = Vec::new();
     }
 }
 
@@ -132,8 +135,12 @@ impl Config {
         find(&self.known_paths, local, remote)
     }
 
-    /// Replaces an address of either host by another on the same interface, which has the same routes.
+    /// Replaces an address of a host or of a gateway by another on the same interface, which has the same routes.
     pub fn renumber(&mut self, old: IpAddr, new: IpAddr) {
         unroutable::renumber(&mut self.unroutable, old, new);
+        if let (IpAddr::V4(old), IpAddr::V4(new)) = (old, new) {
+            let hops = self.source_routes.iter_mut().flatten();
+            hops.filter(|hop| **hop == old).for_each(|hop| *hop = new);
+        }
     }
 }

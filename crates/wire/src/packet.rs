@@ -2,7 +2,8 @@
 
 use crate::ecn::Ecn;
 use crate::error::{EncodeError, Header, ParseError, Problem};
-use crate::ip::network_option::{self, NetworkOption};
+use crate::ip::network_option::check_ipv6;
+use crate::ip::option::IpOption;
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
 use crate::sctp::encapsulation;
 use crate::{Content, Payload, icmp, sctp, tcp, udp};
@@ -36,24 +37,24 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes, the option of
-    /// network control, the transport header and the payload.
+    /// Exact length of the IP packet in bytes: an IPv4 header of 20 or an IPv6 header of 40 bytes, its option, the
+    /// transport header and the payload.
     pub fn wire_len(&self) -> u32 {
         let network = if self.source.is_ipv4() { ipv4::Header::LEN } else { ipv6::Header::LEN };
         network + self.option_len() + self.body_len()
     }
 
-    /// The option of network control in the IP header.
-    const fn network_option(&self) -> Option<&NetworkOption> {
+    /// The option in the IP header.
+    const fn ip_option(&self) -> Option<&IpOption> {
         match &self.body {
-            Body::Tcp(tcp::Segment { network_option: Some(option), .. }) => Some(option),
+            Body::Tcp(tcp::Segment { ip_option: Some(option), .. }) => Some(option),
             _ => None,
         }
     }
 
     /// Length of the options in the IP header, bytes.
     fn option_len(&self) -> u32 {
-        self.network_option().map_or(0, |option| option.wire_len(self.source.is_ipv4()))
+        self.ip_option().map_or(0, |option| option.wire_len(self.source.is_ipv4()))
     }
 
     /// Length of the transport header and payload, bytes.
@@ -80,7 +81,7 @@ impl Packet {
         if self.option_len() + self.body_len() > longest {
             return Err(EncodeError::PacketTooLong(self.wire_len()));
         }
-        if let Some(option) = self.network_option() {
+        if let Some(option) = self.ip_option() {
             option.validate(self.source.is_ipv4())?;
         }
         match &self.body {
@@ -112,7 +113,9 @@ impl Packet {
             panic!("{error}");
         }
         self.emit_ip(out);
-        let addresses = Addresses { source: self.source, destination: self.destination };
+        let destination =
+            self.ip_option().map_or(self.destination, |option| option.destination(self.destination));
+        let addresses = Addresses { source: self.source, destination };
         match &self.body {
             Body::Tcp(segment) => segment.emit_with(addresses, out, |bytes| fill(segment.payload, bytes)),
             Body::Sctp(packet) => match packet.udp {
@@ -152,13 +155,13 @@ impl Packet {
                         chunks.iter().find_map(sctp::Chunk::tsn).unwrap_or_default().0 as u16;
                     header.dont_fragment = false;
                 }
-                match self.network_option() {
+                match self.ip_option() {
                     Some(option) => header.emit_with(out, |out| option.emit_ipv4(out)),
                     None => header.emit(out),
                 }
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                let option = self.network_option();
+                let option = self.ip_option();
                 let next = if option.is_some() { ipv6::HOP_BY_HOP } else { protocol };
                 let len = len + self.option_len() as u16;
                 let header = ipv6::Header::new(source, destination, next, len);
@@ -196,7 +199,7 @@ impl Packet {
 
     /// Reads an IP packet and verifies every checksum. Bytes behind the length in the IP header are
     /// link-layer padding and ignored. Fields without a place in a `Packet` (DSCP, hop limit, identification,
-    /// IP options other than that of network control, unknown TCP options) are dropped. No header contains the stream offset of a payload, so
+    /// IP options other than [`IpOption`] and with other transports than TCP, unknown TCP options) are dropped. No header contains the stream offset of a payload, so
     /// the offset is set to the index of its bytes in `bytes`, where [`Buffer`](crate::Buffer) finds them.
     ///
     /// # Errors
@@ -243,7 +246,7 @@ struct Network {
     /// True for IPv4 without DF.
     may_fragment: bool,
     protocol: u8,
-    option: Option<Box<NetworkOption>>,
+    option: Option<Box<IpOption>>,
     body: Range<usize>,
 }
 
@@ -275,7 +278,7 @@ impl Network {
             ecn: header.ecn,
             may_fragment: !header.dont_fragment,
             protocol: header.protocol,
-            option: NetworkOption::find(true, options).map(Box::new),
+            option: IpOption::find_ipv4(options).map(Box::new),
             body: len..len + usize::from(header.payload_len),
         })
     }
@@ -290,8 +293,8 @@ impl Network {
         let option = if start > fixed {
             let options_at = fixed + 2;
             let options = &bytes[options_at..start];
-            network_option::check_ipv6(options, options_at)?;
-            NetworkOption::find(false, options).map(Box::new)
+            check_ipv6(options, options_at)?;
+            IpOption::find_ipv6(options).map(Box::new)
         } else {
             None
         };
@@ -300,15 +303,16 @@ impl Network {
 
     /// Reads the bytes behind the IP header.
     fn parse_body(self, bytes: &[u8]) -> Result<Packet, ParseError> {
+        let destination = self.addresses.destination;
+        let covered = self.option.as_ref().map_or(destination, |option| option.destination(destination));
+        let covered = Addresses { destination: covered, ..self.addresses };
         let body = match self.protocol {
             protocol::TCP => {
-                let segment = tcp::Segment::parse(bytes, self.addresses)?;
-                Body::Tcp(tcp::Segment { network_option: self.option, ..segment })
+                let segment = tcp::Segment::parse(bytes, covered)?;
+                Body::Tcp(tcp::Segment { ip_option: self.option, ..segment })
             }
-            protocol::UDP => Body::Udp(udp::Datagram::parse(bytes, self.addresses)?),
-            protocol::ICMP | protocol::ICMPV6 => {
-                Body::Icmp(Box::new(icmp::Message::parse(bytes, self.addresses)?))
-            }
+            protocol::UDP => Body::Udp(udp::Datagram::parse(bytes, covered)?),
+            protocol::ICMP | protocol::ICMPV6 => Body::Icmp(Box::new(icmp::Message::parse(bytes, covered)?)),
             _ => Body::Sctp(sctp::Packet { may_fragment: self.may_fragment, ..sctp::Packet::parse(bytes)? }),
         };
         let Addresses { source, destination } = self.addresses;

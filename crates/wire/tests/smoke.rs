@@ -129,3 +129,19 @@ fn network_options_survive_mutations() {
     }
     assert!(parsed.iter().all(|&parsed| parsed > ROUNDS / 20), "{parsed:?}");
 }
+
+#[test]
+fn source_routes_survive_mutations() {
+    const ROUNDS: usize = 20_000;
+    let mut rng = Rng(5);
+    let mut followed = 0;
+    for round in 0..ROUNDS {
+        let hops = 1 + round % 9;
+        let mut bytes = vec![131, 3 + 4 * hops as u8, 4];
+        bytes.resize(3 + 4 * hops, 10);
+        bytes.push(0);
+        mutate(&mut bytes, &mut rng);
+        followed += usize::from(fuzz_bodies::source_route(&bytes));
+    }
+    assert!(followed > ROUNDS / 20 && followed < ROUNDS, "{followed}");
+}

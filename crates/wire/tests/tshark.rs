@@ -4,12 +4,14 @@ mod strategies;
 
 use anabranch_wire::icmp::Message;
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::option::IpOption;
+use anabranch_wire::ip::source_route::SourceRoute;
 use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::tcp::mptcp::{self, Capable, Control, DataNumber, Join, subtype};
 use anabranch_wire::tcp::{Flags, Options, Segment};
 use anabranch_wire::udp::Datagram;
 use anabranch_wire::{Body, Ecn, Packet, Payload, pcapng, sctp};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -183,6 +185,8 @@ fn packets() -> Vec<Packet> {
             let mut packet = packet();
             if let Body::Tcp(segment) = &mut packet.body {
                 make_plausible(segment);
+                // Random routes are malformed, and the fields of addresses are those behind the route.
+                segment.ip_option.take_if(|option| matches!(**option, IpOption::SourceRoute(_)));
             }
             packet
         })
@@ -266,8 +270,12 @@ fn tshark_reads_network_options() {
     let request = NetworkControl { path: 1, paths: 2, ..NetworkControl::default() };
     let packets = [[[10, 0, 0, 1], [10, 0, 0, 2]].map(IpAddr::from), [[1; 16], [2; 16]].map(IpAddr::from)]
         .map(|[source, destination]| {
-            let network_option = Some(Box::new(NetworkOption::Request(request.clone())));
-            let segment = Segment { network_option, payload: Payload::new(0, 100), ..Segment::default() };
+            let option = IpOption::NetworkControl(NetworkOption::Request(request.clone()));
+            let segment = Segment {
+                ip_option: Some(Box::new(option)),
+                payload: Payload::new(0, 100),
+                ..Segment::default()
+            };
             Packet { source, destination, ecn: Ecn::NotEct, body: Body::Tcp(segment) }
         });
     capture(&path, &packets);
@@ -286,6 +294,35 @@ fn tshark_reads_network_options() {
     };
     // The option and four bytes of padding.
     assert_eq!(lines, [["", "1", "1", "48", "", "", "100"], ["", "", "1", "", "0x3e,0x01", "24,2", "100"]]);
+}
+
+#[test]
+fn tshark_reads_source_routes() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("source_routes.pcapng");
+    let [source, hop, next, far] = [1, 9, 8, 2].map(|host| Ipv4Addr::new(10, 0, 0, host));
+    let route = IpOption::SourceRoute(SourceRoute::new(&[next, far]));
+    let segment =
+        Segment { ip_option: Some(Box::new(route)), payload: Payload::new(0, 100), ..Segment::default() };
+    let packet =
+        Packet { source: source.into(), destination: hop.into(), ecn: Ecn::NotEct, body: Body::Tcp(segment) };
+    capture(&path, &[packet]);
+    let fields = [
+        "_ws.malformed",
+        "ip.checksum.status",
+        "tcp.checksum.status",
+        "ip.hdr_len",
+        "ip.opt.type",
+        "ip.opt.len",
+        "ip.opt.ptr",
+        "ip.cur_rt",
+        "ip.dst",
+        "tcp.len",
+    ];
+    let Some(lines) = dissect(&path, &fields) else {
+        println!("skipped: tshark is not installed");
+        return;
+    };
+    assert_eq!(lines, [["", "1", "1", "32", "131,0", "11", "4", "10.0.0.9", "10.0.0.2", "100"]]);
 }
 
 #[test]
@@ -362,7 +399,7 @@ fn payloads() -> Vec<Packet> {
                     zero_checksum: false,
                 }),
             };
-            let end = |last| core::net::Ipv4Addr::new(10, (at >> 8) as u8, at as u8, last).into();
+            let end = |last| Ipv4Addr::new(10, (at >> 8) as u8, at as u8, last).into();
             Packet { source: end(1), destination: end(2), ecn: Ecn::NotEct, body }
         })
         .collect()

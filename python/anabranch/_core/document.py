@@ -48,6 +48,16 @@ class HostFacts(TypedDict):
     lateness: LatenessResult
 
 
+class RouterResult(TypedDict):
+    """Packets with a loose source route at a router."""
+
+    node: str
+    source_routed: int
+    followed: int
+    dropped: int
+    invalid: int
+
+
 class HostResult(TypedDict):
     """A host of the scenario whose protocols are a kernel's."""
 
@@ -236,6 +246,7 @@ class RunResult(TypedDict):
     links: list[LinkResult]
     middleboxes: NotRequired[list[MiddleboxResult]]
     hosts: NotRequired[list[HostResult]]
+    routers: NotRequired[list[RouterResult]]
     host: HostFacts | None
 
 

@@ -73,6 +73,8 @@ class Kernel:
             return "the kernel's world has no arrivals; remove them, or use --world sim or --world user"
         if "voice" in flow:
             return "the kernel's world does not rate calls; remove voice, or use --world sim or --world user"
+        if flow.get("paths") == "binder":
+            return "the kernel's world has no path manager binder; choose another, or use --world sim or --world user"
         ends = stacks(flow, "kernel")
         if "user" in ends and "through" in flow:
             return "a flow through a proxy needs the kernel's stack at both ends; remove stack"

@@ -119,6 +119,8 @@ def _router_problems(layout: Mapping[str, Any]) -> Iterator[str]:
         yield "routers of netem take one of equally short paths only; set ecmp = false in the scenario"
     if any(router.get("network_control") for router in layout["scenario"].get("router", ())):
         yield "routers of netem answer no requests; set network_control = false in [[router]]"
+    if any("source_routes" in router for router in layout["scenario"].get("router", ())):
+        yield "routers of netem treat source routes as this machine's kernel does; remove source_routes from [[router]]"
     for box in layout["scenario"].get("middlebox", ()):
         yield f'node "{box["node"]}" is a middlebox, and routers of netem only forward'
 

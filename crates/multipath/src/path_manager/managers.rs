@@ -3,7 +3,7 @@
 use super::{AddressId, Pair, PathManager};
 
 /// The pair of the initial subflow: the first address of each host.
-fn initial(local: &[AddressId], remote: &[AddressId]) -> Option<Pair> {
+pub(super) fn initial(local: &[AddressId], remote: &[AddressId]) -> Option<Pair> {
     Some(Pair { local: *local.first()?, remote: *remote.first()?, port: 0 })
 }
 

@@ -1,5 +1,6 @@
 //! Path managers: the pairs of addresses (and the number of ports of each) that a connection uses.
 
+mod binder;
 mod managers;
 mod registry;
 
@@ -19,7 +20,7 @@ pub struct Pair {
     pub local: AddressId,
     /// Address of the other host.
     pub remote: AddressId,
-    /// Index of a subflow between the two addresses, from 0: each has a different port.
+    /// Index of a subflow between the two addresses, from 0: each has a different port, and with `binder` another gateway.
     pub port: u8,
 }
 

@@ -1,6 +1,7 @@
 //! The table of path managers, and their notation in scenarios.
 
 use super::PathManager;
+use super::binder::Binder;
 use super::managers::{Default, DiffPorts, Disjoint, FullMesh};
 use crate::MAX_PATHS;
 use core::fmt;
@@ -16,8 +17,18 @@ pub struct Entry {
     pub summary: &'static str,
     /// The path manager's parameter, if it has one.
     pub parameter: Option<Parameter>,
-    /// Creates a path manager, with its parameter if it has one.
-    build: fn(u8) -> Box<dyn PathManager>,
+    /// True if subflows have source routes through the gateways of their host.
+    pub uses_gateways: bool,
+    /// Creates a path manager.
+    build: fn(&Given) -> Box<dyn PathManager>,
+}
+
+/// The values with which a path manager is created.
+struct Given {
+    /// The parameter; 0 if the path manager has none.
+    parameter: u8,
+    /// Number of gateways of the connecting host.
+    gateways: u8,
 }
 
 /// The parameter of a path manager: a whole number.
@@ -39,9 +50,10 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Creates a path manager for a connection.
-    pub fn build(&self) -> Box<dyn PathManager> {
-        (self.entry.build)(self.parameter)
+    /// Creates a path manager for a connection whose connecting host has this number of gateways.
+    pub fn build(&self, gateways: usize) -> Box<dyn PathManager> {
+        let gateways = gateways.min(MAX_PATHS - 1) as u8;
+        (self.entry.build)(&Given { parameter: self.parameter, gateways })
     }
 }
 
@@ -68,6 +80,7 @@ pub static PATH_MANAGERS: &[Entry] = &[
         usage: "default",
         summary: "the initial subflow only",
         parameter: None,
+        uses_gateways: false,
         build: |_| Box::new(Default),
     },
     Entry {
@@ -75,6 +88,7 @@ pub static PATH_MANAGERS: &[Entry] = &[
         usage: "fullmesh",
         summary: "every local address with every remote address",
         parameter: None,
+        uses_gateways: false,
         build: |_| Box::new(FullMesh),
     },
     Entry {
@@ -82,6 +96,7 @@ pub static PATH_MANAGERS: &[Entry] = &[
         usage: "disjoint",
         summary: "the i-th local address with the i-th remote address",
         parameter: None,
+        uses_gateways: false,
         build: |_| Box::new(Disjoint),
     },
     Entry {
@@ -89,7 +104,16 @@ pub static PATH_MANAGERS: &[Entry] = &[
         usage: "ndiffports:N",
         summary: "N subflows between the first two addresses, on different ports",
         parameter: Some(Parameter { what: "subflows", bounds: [1, MAX_PATHS as u8] }),
-        build: |subflows| Box::new(DiffPorts { subflows }),
+        uses_gateways: false,
+        build: |given| Box::new(DiffPorts { subflows: given.parameter }),
+    },
+    Entry {
+        name: "binder",
+        usage: "binder",
+        summary: "the initial subflow, and one through each gateway of the connecting host (Boccassi et al. 2013)",
+        parameter: None,
+        uses_gateways: true,
+        build: |given| Box::new(Binder { gateways: given.gateways }),
     },
 ];
 
@@ -130,7 +154,7 @@ mod tests {
 
     fn wanted(text: &str, local: &[u8], remote: &[u8]) -> Vec<(u8, u8, u8)> {
         let ids = |raw: &[u8]| raw.iter().map(|&id| AddressId(id)).collect::<Vec<_>>();
-        let pairs = parse(text).unwrap().build().wanted(&ids(local), &ids(remote));
+        let pairs = parse(text).unwrap().build(2).wanted(&ids(local), &ids(remote));
         pairs.iter().map(|&Pair { local, remote, port }| (local.0, remote.0, port)).collect()
     }
 
@@ -140,6 +164,7 @@ mod tests {
         assert_eq!(wanted("fullmesh", &[0, 7], &[0, 4]), [(0, 0, 0), (0, 4, 0), (7, 0, 0), (7, 4, 0)]);
         assert_eq!(wanted("disjoint", &[0, 7, 9], &[0, 4]), [(0, 0, 0), (7, 4, 0)]);
         assert_eq!(wanted("ndiffports:3", &[0, 7], &[0, 4]), [(0, 0, 0), (0, 0, 1), (0, 0, 2)]);
+        assert_eq!(wanted("binder", &[0, 7], &[0, 4]), [(0, 0, 0), (0, 0, 1), (0, 0, 2)]);
     }
 
     #[test]
@@ -147,7 +172,7 @@ mod tests {
         for entry in PATH_MANAGERS {
             let text = entry.usage.replace('N', "4");
             let choice = parse(&text).unwrap();
-            assert_eq!((choice.entry.name, choice.build().name()), (entry.name, entry.name));
+            assert_eq!((choice.entry.name, choice.build(2).name()), (entry.name, entry.name));
             assert_eq!(choice.to_string(), text, "the notation is parsed as the same choice");
             assert!(!entry.summary.is_empty());
             assert_eq!(wanted(&text, &[0, 3, 5], &[0, 1])[0], (0, 0, 0), "{text}");
@@ -165,6 +190,8 @@ mod tests {
         }
         assert_eq!(wanted("ndiffports:64", &[0], &[0]).len(), MAX_PATHS);
         assert!(parse("fullmesh:2").unwrap_err().contains("no parameter"));
-        assert!(parse("full-mesh").unwrap_err().contains("default, fullmesh, disjoint, ndiffports:N"));
+        assert!(
+            parse("full-mesh").unwrap_err().contains("default, fullmesh, disjoint, ndiffports:N, binder")
+        );
     }
 }

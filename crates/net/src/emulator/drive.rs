@@ -19,7 +19,7 @@ use anabranch_netem::Interface;
 use anabranch_scenario::Scenario;
 use anabranch_scenario::result::capture::{self, Mistake};
 use anabranch_scenario::result::{
-    DIRECTIONS, INTERVAL, LatenessResult, LinkResult, MiddleboxResult, Subject, Table,
+    DIRECTIONS, INTERVAL, LatenessResult, LinkResult, MiddleboxResult, RouterResult, Subject, Table,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -87,6 +87,8 @@ pub struct Outcome {
     pub links: Vec<LinkResult>,
     /// Middleboxes, in the order of the scenario.
     pub middleboxes: Vec<MiddleboxResult>,
+    /// Results of routers with source routes.
+    pub routers: Vec<RouterResult>,
     /// Delays of packets after their due time.
     pub lateness: LatenessResult,
     /// Packets to addresses without a route.
@@ -462,6 +464,7 @@ impl Emulator {
         Ok(Outcome {
             links: self.network.links(now, &self.scenario),
             middleboxes: self.network.middleboxes(),
+            routers: self.network.routers(),
             lateness: self.lateness.result(self.lost().saturating_sub(self.lost_before)),
             unreachable: self.network.unreachable(),
         })

@@ -3,6 +3,7 @@
 use anabranch_middlebox::FlowKey;
 use anabranch_netem::{FlowHash, Frame};
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::source_route::SourceRoute;
 use anabranch_wire::ip::{ipv4, ipv6, protocol};
 use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::{Checksum, Ecn, sctp};
@@ -145,14 +146,41 @@ impl RawPacket {
     pub(super) fn route_hash(&self) -> FlowHash {
         let quoted = self.bytes.get(self.header_len() + ICMP_LEN..).filter(|_| self.is_error());
         if let Some(Ok(quoted)) = quoted.map(|bytes| Self::new(bytes.to_vec())) {
-            return quoted.own_route_hash();
+            return quoted.error_hash();
         }
-        self.own_route_hash()
+        self.route_hash_to(self.destination())
     }
 
-    fn own_route_hash(&self) -> FlowHash {
+    /// The hash of errors about the packet: that of a packet to the destination of its source route, if it has one.
+    pub(super) fn error_hash(&self) -> FlowHash {
+        let destination = match (self.source_route(), self.destination()) {
+            (Some(route), IpAddr::V4(header)) => route.destination(header).into(),
+            (_, header) => header,
+        };
+        self.route_hash_to(destination)
+    }
+
+    /// The hash of the packet with another destination.
+    pub(super) fn route_hash_to(&self, destination: IpAddr) -> FlowHash {
         let ports = self.ports().map(|ports| [(ports >> 16) as u16, ports as u16]);
-        FlowHash::new([self.source(), self.destination()], self.protocol(), ports)
+        FlowHash::new([self.source(), destination], self.protocol(), ports)
+    }
+
+    /// The source route in the header, if there is one.
+    pub(super) fn source_route(&self) -> Option<SourceRoute> {
+        SourceRoute::in_packet(&self.bytes)
+    }
+
+    /// Changes the packet as a hop of its source route with the address `by` does.
+    ///
+    /// # Panics
+    ///
+    /// If the route has no next address.
+    pub(super) fn follow_source_route(&mut self, by: Ipv4Addr) {
+        let lost = SourceRoute::follow_in(&mut self.bytes, by) as u16;
+        if let Some(unfinished) = &mut self.unfinished {
+            unfinished.start -= lost;
+        }
     }
 
     /// The connection of the packet; `None` for fragments and transports without ports.

@@ -1,6 +1,7 @@
 //! Settings and routing tables of hosts.
 
 use super::flow::{Placed, placed_of};
+use super::gateways;
 use super::{Element, LinkIndex, Names, find_link};
 use crate::check::{self, Context};
 use crate::error::{Fault, Origin, quoted};
@@ -31,7 +32,9 @@ pub(super) fn hosts(elements: &[Element<'_>], links: &[Link], flows: &[Placed]) 
         names.add(name.value.text(), Some(name.origin), element.origin)?;
         let name = name.value.text().to_owned();
         let cost = values.find("cost").and_then(|entry| cost(entry.value.table()));
-        let mut host = Host { name, default_route: None, routes: Vec::new(), policy_routing, mptcp, cost };
+        let gateways = gateways::of_host(&name, values.get("gateways"), (links, flows))?;
+        let mut host =
+            Host { name, default_route: None, routes: Vec::new(), policy_routing, mptcp, gateways, cost };
         if let Some(default) = default {
             let named = (default.value.text(), default.origin);
             host.default_route = Some(around.own(&host, named, "default_route")?);

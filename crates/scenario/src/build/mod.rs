@@ -6,6 +6,7 @@ mod event_flow;
 mod event_queue;
 mod fit;
 mod flow;
+mod gateways;
 mod host;
 mod link;
 mod middlebox;
@@ -91,6 +92,7 @@ pub(super) fn scenario(root: &Table, source: Source<'_>) -> Result<Scenario, Fau
     router::check_loops(&scenario, &router_elements)?;
     host::check_reach(&scenario, &flows)?;
     addresses::check(&scenario, &flows)?;
+    gateways::check(&scenario, &flows)?;
     Ok(scenario)
 }
 

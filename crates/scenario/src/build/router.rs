@@ -3,6 +3,7 @@
 use super::flow::Placed;
 use super::{Element, LinkIndex, Names, find_link};
 use crate::check::{self, Context};
+use crate::choices::{SOURCE_ROUTES, pick};
 use crate::error::{Fault, Origin, quoted};
 use crate::model::{Link, Route, Router, Scenario};
 use crate::suggest::remedy;
@@ -47,7 +48,9 @@ pub(super) fn routers(
         }
         let ecmp = values.find("ecmp").map(|entry| entry.value.flag());
         let network_control = values.get("network_control").value.flag();
-        Ok(Router { name, ecmp, default_route: default_route.transpose()?, routes, network_control })
+        let default_route = default_route.transpose()?;
+        let source_routes = pick(SOURCE_ROUTES, values.text("source_routes"));
+        Ok(Router { name, ecmp, default_route, routes, network_control, source_routes })
     };
     elements.iter().enumerate().map(router).collect()
 }

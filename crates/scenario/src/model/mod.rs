@@ -17,6 +17,7 @@ use crate::measure::{MAX_COUNTED_EVENTS, Outage};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_middlebox::network_control::ControlRouter;
+use anabranch_middlebox::source_route::SourceRoutes;
 use anabranch_netem::network::{BuildError, Forwarding, LinkAddresses, Network, RouterTable, Table};
 use anabranch_netem::{FlowHash, Interface, InterfaceAddress};
 use anabranch_wire::ip::protocol;
@@ -336,6 +337,8 @@ pub struct Host {
     pub policy_routing: bool,
     /// The host supports Multipath TCP; otherwise it uses TCP instead.
     pub mptcp: bool,
+    /// Routers through which the path manager `binder` leads subflows: for each gateway the hops of its source route.
+    pub gateways: Vec<Vec<String>>,
     /// The time that its processor needs for packets; `None` for none.
     pub cost: Option<HostCost>,
 }
@@ -375,6 +378,8 @@ pub struct Router {
     pub routes: Vec<Route>,
     /// True if the router answers requests of network control.
     pub network_control: bool,
+    /// Treatment of packets with a loose source route.
+    pub source_routes: SourceRoutes,
 }
 
 /// A route to one address.
@@ -550,6 +555,19 @@ impl Flow {
             backup: Vec::new(),
             ..self.clone()
         })
+    }
+
+    /// True if its subflows have source routes through gateways.
+    pub fn uses_gateways(&self) -> bool {
+        matches!(&self.protocol, Protocol::Mptcp(config) if config.path_manager.entry.uses_gateways)
+    }
+
+    /// Interval of its requests to routers, if it sends them over Multipath TCP.
+    pub const fn network_control(&self) -> Option<Duration> {
+        match &self.protocol {
+            Protocol::Mptcp(config) => config.network_control,
+            _ => None,
+        }
     }
 
     /// The start of the flow, drawn from a random stream forked from the flow's, so that no other random number

@@ -5,6 +5,7 @@
 
 use super::values::{MeanMax, Quantiles};
 use crate::model::Scenario;
+use anabranch_middlebox::source_route::SourceRouteCounts;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -94,6 +95,9 @@ part! {
         /// Hosts, by name: in the kernel's world all, in others those with a cost of packets.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         hosts: Vec<HostResult>,
+        /// Routers at which packets with source routes have arrived, in the order in which links name them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        routers: Vec<RouterResult>,
         /// The machine; absent in a simulation, whose result does not depend on it.
         host: Option<HostFacts>,
     }
@@ -112,6 +116,30 @@ part! {
         changed: u64,
         /// Packets that were dropped.
         dropped: u64,
+    }
+}
+
+part! {
+    /// Packets with a loose source route at a router.
+    RouterResult {
+        /// Name of the node.
+        node: String,
+        /// Packets with a source route that arrived.
+        source_routed: u64,
+        /// Packets to the router itself that it has sent to the next address of their route.
+        followed: u64,
+        /// Packets that were dropped.
+        dropped: u64,
+        /// Packets whose source route is invalid, dropped or not.
+        invalid: u64,
+    }
+}
+
+impl RouterResult {
+    /// The counts of a node.
+    pub fn of(node: &str, counts: SourceRouteCounts) -> Self {
+        let SourceRouteCounts { packets, followed, dropped, invalid } = counts;
+        Self { node: node.to_owned(), source_routed: packets, followed, dropped, invalid }
     }
 }
 
@@ -561,6 +589,7 @@ pub fn parts() -> Vec<(&'static str, &'static [Field])> {
         ("LinkResult", LinkResult::FIELDS),
         ("MiddleboxResult", MiddleboxResult::FIELDS),
         ("HostResult", HostResult::FIELDS),
+        ("RouterResult", RouterResult::FIELDS),
         ("HostFacts", HostFacts::FIELDS),
         ("LatenessResult", LatenessResult::FIELDS),
         ("Quantiles", QUANTILES),

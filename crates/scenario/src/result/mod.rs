@@ -12,7 +12,8 @@ mod values;
 
 pub use document::{
     DIRECTIONS, Document, FORMAT, Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult,
-    MiddleboxResult, PathResult, RouterRecord, RunResult, StreamResult, WantedPathResult, parts,
+    MiddleboxResult, PathResult, RouterRecord, RouterResult, RunResult, StreamResult, WantedPathResult,
+    parts,
 };
 pub use limits::{Times, blocked};
 pub use links::Measured;

@@ -3,7 +3,7 @@
 
 use super::{
     Field, FlowResult, HostFacts, HostResult, LatenessResult, LinkResult, METRICS, MiddleboxResult,
-    PathResult, RouterRecord, RunResult, StreamResult, WantedPathResult,
+    PathResult, RouterRecord, RouterResult, RunResult, StreamResult, WantedPathResult,
 };
 use core::fmt::Write;
 
@@ -21,6 +21,7 @@ pub fn results() -> String {
         ("`host`, if it was a real machine", HostFacts::FIELDS),
         ("`host.lateness`", LatenessResult::FIELDS),
         ("`middleboxes[]`", MiddleboxResult::FIELDS),
+        ("`routers[]`, if packets with a source route have arrived there", RouterResult::FIELDS),
         ("`flows[].paths[].network_control[]`", RouterRecord::FIELDS),
     ];
     for (title, fields) in parts {

@@ -13,9 +13,11 @@ pub(super) use links::{loss, middlebox, queue};
 pub(super) use testbed::{TESTBED, TUNNEL};
 pub(super) use workload::WORKLOAD;
 
-use super::choices::{self, ADDRESSES, DIRECTIONS, IP_VERSIONS, STATES, choices};
+use super::choices::{self, ADDRESSES, DIRECTIONS, IP_VERSIONS, SOURCE_ROUTES, STATES, choices};
 use super::keys::{Default, Key, Section, Shape};
 use super::model::MAX_SEED;
+use anabranch_multipath::MAX_PATHS;
+use anabranch_wire::ip::source_route;
 
 /// The whole file.
 pub(super) static ROOT: Section = Section {
@@ -168,6 +170,13 @@ pub(super) static HOST: Section = Section {
              open plain TCP: every mptcp flow of the host falls back. In the kernel's world this is `net.mptcp.enabled`.",
         ),
         Key::new(
+            "gateways",
+            Shape::List { of: &Shape::Either(&[Shape::Name, HOPS]), min: 0, max: MAX_PATHS - 1 },
+            Default::Is("[]"),
+            "For flows of the host with `paths = \"binder\"`: the routers through which they lead subflows, by loose source \
+             routes. A list in place of a name is a route through several routers, at most 9, the gateway last.",
+        ),
+        Key::new(
             "cost",
             Shape::Section(|| &HOST_COST),
             Default::Nothing("packets take no time"),
@@ -175,6 +184,9 @@ pub(super) static HOST: Section = Section {
         ),
     ]],
 };
+
+/// The routers of a source route.
+const HOPS: Shape = Shape::List { of: &Shape::Name, min: 1, max: source_route::MAX_ADDRESSES };
 
 /// The key `cost` of a host.
 static HOST_COST: Section = Section {
@@ -237,6 +249,15 @@ pub(super) static ROUTER: Section = Section {
              ways to the destination it takes the one with the largest free rate that carries no other path of the \
              association, and keeps it until 30 s after the last request. It adds a record about this way to the requests \
              of cmt-sctp. `ecmp = false` does not affect these choices.",
+        ),
+        Key::new(
+            "source_routes",
+            Shape::OneOf(|| choices(SOURCE_ROUTES)),
+            Default::Is("\"drop\""),
+            "Treatment of packets with a loose source route (option 131 of IPv4, RFC 791 §3.1). With `\"forward\"`, a listed \
+             router replaces the destination by the next address, records the address of the interface by which the packet \
+             leaves, and moves the pointer by 4; the last listed router removes the option. A packet with an invalid option \
+             is dropped. With `\"ignore\"`, the router forwards by the destination in the header, and drops packets to itself.",
         ),
     ]],
 };

@@ -5,6 +5,7 @@ use super::super::{InputError, parse, parse_with, to_toml};
 use super::{EVERYTHING, files};
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
+use anabranch_middlebox::source_route::SourceRoutes;
 use anabranch_multipath::buffer::{Rescheduling, Sides};
 use anabranch_multipath::congestion::{Couple, SlowStart};
 use anabranch_netem::loss::bernoulli::Bernoulli;
@@ -512,14 +513,21 @@ fn routers_are_parsed_and_round_trip() {
                   [[router]]\nname = \"R2\"\ndefault_route = \"q\"\nnetwork_control = true\n";
     let scenario = with(&format!("{ROUTED}{router}"), &[("ecmp", "false")]).unwrap();
     let routes = vec![Route { to: 1, by: 4 }, Route { to: 0, by: 0 }];
-    let first =
-        Router { name: "R1".into(), ecmp: Some(false), default_route: None, routes, network_control: false };
+    let first = Router {
+        name: "R1".into(),
+        ecmp: Some(false),
+        default_route: None,
+        routes,
+        network_control: false,
+        source_routes: SourceRoutes::Drop,
+    };
     let second = Router {
         name: "R2".into(),
         ecmp: None,
         default_route: Some(3),
         routes: Vec::new(),
         network_control: true,
+        source_routes: SourceRoutes::Drop,
     };
     assert_eq!((scenario.ecmp, scenario.routers.as_slice()), (false, [first, second].as_slice()));
     assert_eq!(parse(&to_toml(&scenario), "again.toml", &[]).as_ref(), Ok(&scenario));
@@ -720,6 +728,7 @@ fn firewall_and_host_without_mptcp_round_trip() {
         default_route: None,
         routes: Vec::new(),
         policy_routing: true,
+        gateways: Vec::new(),
         mptcp: false,
         cost: None,
     };

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod bad;
+mod gateways;
 mod generated;
 mod good;
 mod mutations;

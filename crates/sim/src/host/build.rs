@@ -17,6 +17,7 @@ use anabranch_endpoint::{Address, Ends, Secrets};
 use anabranch_host::{Backlog, Listening, Protocol, Transport};
 use anabranch_netem::{Interface, InterfaceAddress, Network};
 use anabranch_scenario::workload::{Application, ArrivalProcess};
+use anabranch_scenario::{RouteByHops, SourceRouteError};
 use anabranch_settings::policy::Reliability;
 use core::fmt;
 
@@ -129,6 +130,8 @@ pub struct Setup<'a> {
     /// The pair on which the flow begins: the first of `pairs`, unless the main table of its host requires
     /// another pair.
     start: (InterfaceAddress, InterfaceAddress, u32),
+    /// The source routes of its subflows.
+    pub(super) source_routes: Result<Vec<RouteByHops>, SourceRouteError>,
     pub(super) rng: Rng,
 }
 
@@ -166,7 +169,29 @@ impl<'a> Setup<'a> {
             first if first.0 == from => first,
             _ => (from, to, model_of(scenario, from.interface).mtu),
         };
-        Self { declared, pairs, start, scenario, rng: rng.fork(&format!("flow.{}", declared.name)) }
+        let source_routes = scenario.source_routes(network, (index, declared));
+        let mut setup = Self {
+            declared,
+            pairs,
+            start,
+            source_routes,
+            scenario,
+            rng: rng.fork(&format!("flow.{}", declared.name)),
+        };
+        setup.fit_source_routes();
+        setup
+    }
+
+    /// Reduces the packets of the first address to those that fit all links of source routes, too.
+    fn fit_source_routes(&mut self) {
+        let links = self.source_routes.iter().flatten().flat_map(|route| &route.links);
+        let narrowest = links.map(|&hop| model_of(self.scenario, hop).mtu).min().unwrap_or(u32::MAX);
+        let from = self.start.0;
+        for (near, _, mtu) in self.pairs.iter_mut().chain([&mut self.start]) {
+            if *near == from {
+                *mtu = narrowest.min(*mtu);
+            }
+        }
     }
 
     /// The arrivals of its connections, if there are several.

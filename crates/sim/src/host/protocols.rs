@@ -12,7 +12,7 @@ use anabranch_netem::InterfaceAddress;
 use anabranch_sctp as sctp;
 use anabranch_settings::policy::{Reliability, SctpPaths};
 use anabranch_tcp::{mptcp, tcp};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 /// Header bytes of SCTP with one `DATA` chunk: 12 and 16.
 const SCTP_OVERHEAD: u32 = 28;
@@ -49,15 +49,22 @@ impl Setup<'_> {
         };
         // Address identifiers as the hosts assign them: the index in the list of addresses.
         let [local, remote] = [0, 1].map(|end| (0..=u8::MAX).take(self.addresses(end).len()).map(AddressId));
-        let wanted =
-            config.path_manager.build().wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
+        let source_routes = self.source_routes.as_ref().map_err(ToString::to_string)?;
+        let hops = |hop: &InterfaceAddress| match self.scenario.address(*hop) {
+            IpAddr::V4(hop) => Some(hop),
+            IpAddr::V6(_) => None,
+        };
+        let source_routes: Vec<Vec<Ipv4Addr>> =
+            source_routes.iter().map(|route| route.hops.iter().filter_map(hops).collect()).collect();
+        let manager = config.path_manager.build(source_routes.len());
+        let wanted = manager.wanted(&local.collect::<Vec<_>>(), &remote.collect::<Vec<_>>());
         let ends = [0, 1].map(|end| self.addresses(end));
         let routed = |pair: &&Pair| {
             let (from, to) = (ends[0][usize::from(pair.local.0)].0, ends[1][usize::from(pair.remote.0)].0);
             self.is_routed(from, to)
         };
         check_path_count(wanted.iter().filter(routed).count())?;
-        let connecting = mptcp::Config { unroutable: self.unroutable(0), ..config.clone() };
+        let connecting = mptcp::Config { unroutable: self.unroutable(0), source_routes, ..config.clone() };
         let protocol = |host, config: mptcp::Config| {
             if self.scenario.has_mptcp(host) { Protocol::Mptcp(config) } else { Protocol::Tcp(config.tcp) }
         };

@@ -2,6 +2,7 @@
 
 use anabranch_base::time::Time;
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::option::IpOption;
 use anabranch_wire::sctp::{Chunk, GapBlock, Sack};
 use anabranch_wire::tcp::Segment;
 use anabranch_wire::tcp::mptcp::DataNumber;
@@ -111,8 +112,23 @@ impl Digest {
         for control in &options.mptcp.others {
             self.word(u64::from(control.wire_len()));
         }
-        if let Some(NetworkOption::Request(request)) = segment.network_option.as_deref() {
-            self.word(u64::from(request.association) << 32 | u64::from(request.wanted_kbit_per_s));
+        if let Some(option) = segment.ip_option.as_deref() {
+            self.ip_option(option);
+        }
+    }
+
+    #[cold]
+    fn ip_option(&mut self, option: &IpOption) {
+        match option {
+            IpOption::NetworkControl(NetworkOption::Request(request)) => {
+                self.word(u64::from(request.association) << 32 | u64::from(request.wanted_kbit_per_s));
+            }
+            IpOption::NetworkControl(NetworkOption::Invalid(_)) => {}
+            IpOption::SourceRoute(route) => {
+                for byte in route.data() {
+                    self.word(u64::from(*byte));
+                }
+            }
         }
     }
 

@@ -1,8 +1,12 @@
 //! Builds the result document from the measurements.
 
-use super::{arrivals, route::links_taken, wanted};
+use super::{
+    arrivals,
+    route::{Taken, links_taken},
+    wanted,
+};
 use crate::engine::Datapath;
-use crate::engine::datapath::{MiddleboxCounts, Middleboxes, ProcessorUse};
+use crate::engine::datapath::{MiddleboxCounts, Middleboxes, ProcessorUse, SourceRouters};
 use crate::host::{
     ArrivingFlows, Awaited, Baseline, Flow, FlowEnvironment, Legs, PathMeter, RECEIVER, Relays, Returns,
     SENDER, StreamDeliveries, Transfer,
@@ -11,7 +15,7 @@ use crate::scenario::Scenario;
 use crate::scenario::model::{self, Directions, Event, Protocol};
 use crate::scenario::result::{
     self, FlowResult, HostResult, LinkResult, MeanMax, Measured, MiddleboxResult, PathNames, PathResult,
-    Quantiles, RouterRecord, StreamResult, Times,
+    Quantiles, RouterRecord, RouterResult, StreamResult, Times,
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Arrival, Counters, Endpoint, Limited, Limits, PathReport, Report, Spent};
@@ -77,6 +81,14 @@ impl Run<'_> {
         self.scenario.middleboxes.iter().zip(counts).map(result).collect()
     }
 
+    /// The results of routers to which packets with source routes have come.
+    pub fn routers(&self, datapath: &mut Datapath) -> Vec<RouterResult> {
+        let counts = datapath.source_routers().into_iter().flat_map(SourceRouters::counts);
+        let counts: Vec<_> = counts.filter(|(_, counts)| counts.packets > 0).collect();
+        let nodes = datapath.network().nodes();
+        counts.into_iter().map(|(node, counts)| RouterResult::of(&nodes[node].name, counts)).collect()
+    }
+
     /// The results of hosts with a cost of packets.
     pub fn hosts(&self, datapath: &mut Datapath) -> Vec<HostResult> {
         let span = self.now.since(self.since).as_secs_f64();
@@ -121,7 +133,7 @@ impl Run<'_> {
         let after = over_time.and_then(|over_time| over_time.after_events.as_ref());
         let least = after.and_then(|after| after.least(self.now));
         let ended = legs.completed().unwrap_or(self.now);
-        let mut paths = self.paths((flow, &declared.protocol), &reports, baseline, &mut world.datapath);
+        let mut paths = self.paths((flow, declared), &reports, baseline, &mut world.datapath);
         let limited = limit_paths(&mut paths, &limits, &baseline.limits);
         let limited_s =
             times(&limits.connection.since(&baseline.limits.connection), !limits.paths.is_empty());
@@ -179,7 +191,7 @@ impl Run<'_> {
 
     fn paths(
         &self,
-        (flow, protocol): (&Flow, &Protocol),
+        (flow, declared): (&Flow, &model::Flow),
         reports: &[Report; 2],
         baseline: &Baseline,
         datapath: &mut Datapath,
@@ -192,9 +204,13 @@ impl Run<'_> {
             .map(|report| placed_arrivals(report, datapath));
         let mut names = PathNames::default();
         let mut results = Vec::new();
+        let protocol = &declared.protocol;
+        let index = self.scenario.flows.iter().position(|other| other.name == declared.name);
         for (at, path) in reports[source].paths.iter().enumerate() {
             let name = names.of(at, self.scenario, ends[at].map(|end| end.ip())).to_owned();
-            let links = links_taken(self.scenario, (ends[at], protocol), (self.now, datapath));
+            let gateway = index.zip(path.gateway);
+            let taken = Taken { ends: ends[at], protocol, gateway };
+            let links = links_taken(self.scenario, taken, (self.now, datapath));
             let sent = sent_since(path, &baseline.reports[source]);
             let way = ReceiverPath::of(ends[at], &ends);
             let arrived = way.delivered_bytes(&arrived) - way.delivered_bytes(&arrived_before);

@@ -4,7 +4,7 @@
 use crate::engine::Datapath;
 use crate::host::{ArrivingFlow, ArrivingFlows, Flow, FlowEnvironment, Legs, Relays, State};
 use crate::report::collect::{self, ReceiverPath};
-use crate::report::route::links_taken;
+use crate::report::route::{Taken, links_taken};
 use crate::scenario::Scenario;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Endpoint, Limited, PathReport, Reason};
@@ -127,14 +127,15 @@ impl KnownPaths {
     /// The links of the path `at`; a path may change its addresses.
     fn links_of(
         &mut self,
-        (at, ends, now): (usize, [SocketAddr; 2], Time),
-        scenario: &Scenario,
+        (at, ends, gateway): (usize, [SocketAddr; 2], Option<u8>),
+        (scenario, now): (&Scenario, Time),
         datapath: &mut Datapath,
     ) -> Vec<String> {
         let is_fixed = !datapath.has_network_control();
         if self.links.get(at).is_none_or(|(known, _)| *known != ends || !is_fixed) {
             let protocol = &scenario.flows[self.flow].protocol;
-            let links = links_taken(scenario, (ends, protocol), (now, datapath));
+            let gateway = gateway.map(|gateway| (self.flow, gateway));
+            let links = links_taken(scenario, Taken { ends, protocol, gateway }, (now, datapath));
             self.links.truncate(at);
             self.links.push((ends, links));
         }
@@ -261,7 +262,7 @@ impl Sampler<'_> {
         let counters = path.counters;
         PathSample {
             name: known.names.of(at, self.scenario, ends.map(|end| end.ip())).to_owned(),
-            links: known.links_of((at, ends, self.now), self.scenario, datapath),
+            links: known.links_of((at, ends, path.gateway), (self.scenario, self.now), datapath),
             usable: path.usable,
             backup: path.backup,
             cwnd_bytes: path.cwnd,

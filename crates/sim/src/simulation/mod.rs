@@ -333,6 +333,7 @@ impl Simulation {
             links: run.links(&mut self.world.datapath, &self.baselines),
             middleboxes: run.middleboxes(&self.world.datapath),
             hosts: run.hosts(&mut self.world.datapath),
+            routers: run.routers(&mut self.world.datapath),
             host: None,
         }
     }

@@ -16,6 +16,7 @@ mod ecmp;
 mod examples;
 mod fairness;
 mod faults;
+mod gateways;
 mod handovers;
 mod host_costs;
 mod impairments;

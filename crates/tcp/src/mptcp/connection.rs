@@ -248,7 +248,7 @@ impl Connection {
             checksum: config.checksum,
             congestion: config.tcp.congestion.build(),
             scheduler: (config.scheduler.build)(),
-            path_manager: config.path_manager.build(),
+            path_manager: config.path_manager.build(config.source_routes.len()),
             config,
             role,
             phase: ConnectionPhase::Opening,

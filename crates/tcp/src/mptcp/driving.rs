@@ -252,6 +252,7 @@ impl Endpoint for Connection {
         let mut report = subflow.block.report(&*self.congestion);
         report.usable = subflow.is_usable();
         report.backup = subflow.backup;
+        report.gateway = self.gateway_of(subflow.pair).map(|gateway| gateway as u8);
         Some(report)
     }
 

@@ -32,7 +32,7 @@ impl Connection {
                 None => return,
             },
         };
-        if let Some(option) = &segment.network_option {
+        if let Some(option) = &segment.ip_option {
             self.count_network_option(option);
         }
         if !self.admit(index, segment) {

@@ -37,6 +37,9 @@ mod restart;
 mod scheduling_tests;
 mod signals;
 mod snapshot;
+mod source_route;
+#[cfg(test)]
+mod source_route_tests;
 mod subflow;
 mod syn;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
 use anabranch_wire::Packet;
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::option::IpOption;
 use anabranch_wire::sctp::NetworkControl;
 
 impl Connection {
@@ -47,7 +48,8 @@ impl Connection {
         let association = *self.requests.association.get_or_insert_with(|| self.random.next_u32());
         self.requests.sent += 1;
         let request = self.request(association, index);
-        segment_of(packet).network_option = Some(Box::new(NetworkOption::Request(request)));
+        let option = IpOption::NetworkControl(NetworkOption::Request(request));
+        segment_of(packet).ip_option = Some(Box::new(option));
     }
 
     fn request(&self, association: u32, index: usize) -> NetworkControl {
@@ -60,10 +62,11 @@ impl Connection {
 
     /// Counts an option of network control that has arrived.
     #[cold]
-    pub(super) fn count_network_option(&mut self, option: &NetworkOption) {
+    pub(super) fn count_network_option(&mut self, option: &IpOption) {
         match option {
-            NetworkOption::Request(_) => self.requests.received += 1,
-            NetworkOption::Invalid(_) => self.requests.ignored += 1,
+            IpOption::NetworkControl(NetworkOption::Request(_)) => self.requests.received += 1,
+            IpOption::NetworkControl(NetworkOption::Invalid(_)) => self.requests.ignored += 1,
+            IpOption::SourceRoute(_) => {}
         }
     }
 }

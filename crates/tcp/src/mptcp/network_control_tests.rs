@@ -6,6 +6,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_testkit::harness::{Pair, Wire};
 use anabranch_wire::Body;
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::option::IpOption;
 use anabranch_wire::sctp::NetworkControl;
 use std::collections::BTreeMap;
 
@@ -20,7 +21,8 @@ fn requests(pair: &Pair<Connection>) -> BTreeMap<u8, Vec<(Time, NetworkControl, 
     let mut found = BTreeMap::<u8, Vec<_>>::new();
     for (at, _, packet) in &pair.log {
         let segment = tcp(packet);
-        if let Some(NetworkOption::Request(request)) = segment.network_option.as_deref() {
+        if let Some(IpOption::NetworkControl(NetworkOption::Request(request))) = segment.ip_option.as_deref()
+        {
             let lengths = [segment.payload.len, packet.wire_len()];
             found.entry(request.path).or_default().push((*at, request.clone(), lengths));
         }
@@ -90,9 +92,9 @@ fn invalid_options_are_ignored_and_counted() {
     let mut pair = setup().pair(Wire::new(10), Wire::new(20));
     pair.tampering = Some(|packet| {
         if let Body::Tcp(segment) = &mut packet.body
-            && let Some(option) = &mut segment.network_option
+            && let Some(option) = &mut segment.ip_option
         {
-            **option = NetworkOption::Invalid(vec![190, 0, 0, 184]);
+            **option = IpOption::NetworkControl(NetworkOption::Invalid(vec![190, 0, 0, 184]));
         }
     });
     assert!(pair.send_file(1_000_000, 20.0));

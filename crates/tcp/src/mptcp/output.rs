@@ -373,7 +373,7 @@ impl Connection {
         self.add_options(now, index, packet)
     }
 
-    /// Puts a subflow's segment into a packet, with its Multipath TCP options.
+    /// Adds the Multipath TCP options of a subflow's segment, and the source route of its packet.
     pub(super) fn add_options(&mut self, now: Time, index: usize, mut packet: Packet) -> Packet {
         let segment = segment_of(&mut packet);
         if self.phase == ConnectionPhase::Plain || self.subflows[index].handshake == Handshake::Plain {
@@ -384,6 +384,9 @@ impl Connection {
             self.add_reset_options(index, segment);
         } else {
             self.add_data_options(now, index, segment);
+        }
+        if !self.config.source_routes.is_empty() {
+            self.add_source_route(index, &mut packet);
         }
         packet
     }

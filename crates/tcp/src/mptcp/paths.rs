@@ -52,6 +52,8 @@ impl Connection {
     }
 
     pub(super) fn install(&mut self, now: Time, index: usize, mut subflow: Subflow) {
+        let taken = self.source_route_len(subflow.pair, subflow.block.local().ip());
+        subflow.block.reserve_ip_options(taken);
         subflow.make_room(&mut *self.congestion, self.receive.long);
         let (local, remote) = (subflow.block.local().ip(), subflow.block.remote().ip());
         if let Some(information) = self.config.information_of(local, remote) {

@@ -38,6 +38,7 @@ pub(super) struct Setup {
     pub unroutable: Vec<(IpAddr, IpAddr)>,
     pub backup: [bool; 2],
     pub network_control: Option<Duration>,
+    pub source_routes: Vec<Vec<Ipv4Addr>>,
     pub seed: u64,
 }
 
@@ -57,6 +58,7 @@ impl Default for Setup {
             unroutable: Vec::new(),
             backup: [false, false],
             network_control: None,
+            source_routes: Vec::new(),
             seed: 1,
         }
     }
@@ -76,6 +78,7 @@ impl Setup {
             syn_retransmission: self.syn_retransmission,
             unroutable: self.unroutable.clone(),
             network_control: self.network_control,
+            source_routes: self.source_routes.clone(),
             ..Config::default()
         }
     }
@@ -488,6 +491,7 @@ fn faults() -> impl Strategy<Value = Faults> {
             backup: [false, flags[5]],
             mtu: 1500,
             network_control: (seed % 4 == 0).then_some(Duration::from_millis(50)),
+            source_routes: Vec::new(),
             seed,
         });
     let wire = (0.0..0.3_f64, 0.0..0.3_f64, 0.0..0.1_f64, 1_u64..60, 2_u64..100);

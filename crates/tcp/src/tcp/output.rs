@@ -305,7 +305,8 @@ impl Tcb {
         }
         if self.agreed.sack && self.receiver.has_blocks() {
             let limit = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
-            let space = MAX_OPTION_BYTES.min(limit.saturating_sub(payload)).saturating_sub(taken);
+            let free = limit.saturating_sub(payload + self.ip_options);
+            let space = MAX_OPTION_BYTES.min(free).saturating_sub(taken);
             // A block has eight bytes, in addition to kind, length and two bytes of padding. Without payload, the
             // padding is omitted if that makes room for one more block.
             let spare = if payload > 0 { 0 } else { 2 * (1 + u32::from(self.agreed.timestamps)) };

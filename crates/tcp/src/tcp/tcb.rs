@@ -151,6 +151,8 @@ pub struct Tcb {
     pub(super) shared_window: bool,
     /// Option bytes that the owner adds: to segments with data, and to those without.
     pub(super) reserved: (u32, u32),
+    /// Bytes of options in the IP header of every packet that this end sends.
+    pub(super) ip_options: u32,
     /// Largest payload of a segment.
     pub(super) mss: u32,
     /// Largest segment that the peer accepts, from its MSS option.
@@ -227,6 +229,7 @@ impl Tcb {
             agreed: Agreed::default(),
             shared_window: false,
             reserved: (0, 0),
+            ip_options: 0,
             mss: peer_mss,
             peer_mss,
             first: Serial(0),
@@ -306,13 +309,19 @@ impl Tcb {
         }
     }
 
+    /// Reserves space for options in the IP header of every packet (RFC 9293 §3.7.1); the owner adds them. It must precede
+    /// [`begin`](Self::begin) and [`reserve_options`](Self::reserve_options).
+    pub fn reserve_ip_options(&mut self, bytes: u32) {
+        self.ip_options = bytes;
+    }
+
     /// Bytes of IP and TCP header without options.
     pub(super) fn header(&self) -> u32 {
         if self.local.is_ipv4() { 40 } else { 60 }
     }
 
     pub(super) fn update_mss(&mut self) {
-        let options = if self.agreed.timestamps { 12 } else { 0 } + self.reserved.0;
+        let options = if self.agreed.timestamps { 12 } else { 0 } + self.reserved.0 + self.ip_options;
         let space = self.mtu.saturating_sub(self.header()).min(self.peer_mss);
         self.mss = space.saturating_sub(options).max(1);
     }
@@ -583,6 +592,7 @@ impl Tcb {
             id: self.path,
             local: self.local,
             remote: self.remote,
+            gateway: None,
             usable: self.is_open(),
             backup: false,
             cwnd: if known { congestion.window(self.path) } else { 0 },

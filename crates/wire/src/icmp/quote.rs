@@ -1,9 +1,10 @@
 //! The part of a packet that an ICMP error quotes.
 
+use crate::ip::source_route::SourceRoute;
 use crate::ip::{Addresses, ipv4, ipv6, protocol};
 use crate::packet::{Body, Packet};
 use crate::sctp::{self, Chunk};
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Number of bytes of the transport header that every error quotes: ports, and TCP's sequence number or SCTP's
 /// verification tag (RFC 792).
@@ -18,7 +19,7 @@ pub struct Quote(Vec<u8>);
 pub struct Quoted {
     /// Source address and port.
     pub source: SocketAddr,
-    /// Destination address and port.
+    /// Destination address and port. A packet with a source route has the destination of that route.
     pub destination: SocketAddr,
     /// IP protocol number of the quoted packet, see [`protocol`].
     pub protocol: u8,
@@ -146,8 +147,10 @@ impl Quote {
                 let header = bytes.first_chunk::<{ ipv4::Header::LEN as usize }>()?;
                 let (first, [.., s0, s1, s2, s3, d0, d1, d2, d3]) = (header[0], *header);
                 let later_fragment = (header[6] & 0x1f, header[7]) != (0, 0);
-                let addresses =
-                    Addresses { source: [s0, s1, s2, s3].into(), destination: [d0, d1, d2, d3].into() };
+                let destination = Ipv4Addr::new(d0, d1, d2, d3);
+                let route = SourceRoute::in_packet(bytes);
+                let destination = route.map_or(destination, |route| route.destination(destination)).into();
+                let addresses = Addresses { source: [s0, s1, s2, s3].into(), destination };
                 let body = bytes.get(usize::from(first & 15).max(5) * 4..)?;
                 (!later_fragment).then_some((addresses, header[9], body))
             }

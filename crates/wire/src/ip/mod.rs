@@ -3,6 +3,9 @@
 pub mod ipv4;
 pub mod ipv6;
 pub mod network_option;
+pub mod option;
+mod option_list;
+pub mod source_route;
 #[cfg(test)]
 mod tests;
 

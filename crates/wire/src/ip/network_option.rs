@@ -11,6 +11,7 @@
 //! they do not know it, and let routers change it (RFC 8200 §4.2). There is no room for records, so the number of
 //! records is zero, and a router changes a flag only.
 
+use super::option_list::{IPV4_END, IPV6_PAD1, IPV6_PADN, OPTION_HEADER_LEN, find_data};
 use super::{ipv4, ipv6};
 use crate::error::{EncodeError, Header, ParseError, Problem};
 use crate::sctp::NetworkControl;
@@ -22,20 +23,11 @@ pub const IPV4_TYPE: u8 = 158;
 /// Type of the hop-by-hop option of IPv6.
 pub const IPV6_TYPE: u8 = 0x3e;
 
-/// Bytes of type and length of an option.
-const OPTION_HEADER_LEN: usize = 2;
-
 /// Bytes of the fields of an extension header that precede its options.
 const EXTENSION_HEADER_LEN: usize = 2;
 
 /// Maximum length of the data of an IPv4 option.
 const MAX_IPV4_DATA_LEN: usize = ipv4::Header::MAX_OPTIONS_LEN - OPTION_HEADER_LEN;
-
-/// Padding options (RFC 791 §3.1; RFC 8200 §4.2).
-const IPV4_END: u8 = 0;
-const IPV4_NOP: u8 = 1;
-const IPV6_PAD1: u8 = 0;
-const IPV6_PADN: u8 = 1;
 
 /// An option of these types.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,7 +103,7 @@ impl NetworkOption {
 
     /// The option among those of an IP header; `None` if there is none.
     pub(crate) fn find(is_ipv4: bool, options: &[u8]) -> Option<Self> {
-        let data = &options[find_data(is_ipv4, options)?];
+        let data = &options[find_data((is_ipv4, own_type(is_ipv4)), options)?];
         Some(NetworkControl::parse_start(data).map_or_else(|| Self::Invalid(data.to_vec()), Self::Request))
     }
 
@@ -155,37 +147,12 @@ fn place_in(packet: &[u8]) -> Option<Range<usize>> {
         }
         _ => return None,
     };
-    let place = find_data(is_ipv4, packet.get(start..end)?)?;
+    let place = find_data((is_ipv4, own_type(is_ipv4)), packet.get(start..end)?)?;
     Some(start + place.start..start + place.end)
 }
 
-/// The place of the data of the first option of these types among the options of a header. If its length is invalid,
-/// the data ends where the header ends, or is empty.
-fn find_data(is_ipv4: bool, options: &[u8]) -> Option<Range<usize>> {
-    let (own, end_of_list, pad, header) = if is_ipv4 {
-        (IPV4_TYPE, Some(IPV4_END), IPV4_NOP, OPTION_HEADER_LEN)
-    } else {
-        (IPV6_TYPE, None, IPV6_PAD1, 0)
-    };
-    let mut at = 0;
-    loop {
-        let kind = *options.get(at)?;
-        if Some(kind) == end_of_list {
-            return None;
-        }
-        if kind == pad {
-            at += 1;
-            continue;
-        }
-        let start = at + OPTION_HEADER_LEN;
-        let len = options.get(at + 1).and_then(|&len| usize::from(len).checked_sub(header));
-        let end = start + len.unwrap_or_default();
-        if kind == own {
-            let start = start.min(options.len());
-            return Some(start..end.clamp(start, options.len()));
-        }
-        at = len.map(|_| end)?;
-    }
+const fn own_type(is_ipv4: bool) -> u8 {
+    if is_ipv4 { IPV4_TYPE } else { IPV6_TYPE }
 }
 
 /// Checks that an unknown option of IPv6 does not make nodes discard the packet (RFC 8200 §4.2). `options` begin at

@@ -26,7 +26,7 @@ pub use options::{Options, SackBlocks, Timestamps};
 
 use crate::Payload;
 use crate::bits::bit_set;
-use crate::ip::network_option::NetworkOption;
+use crate::ip::option::IpOption;
 use crate::seq::Serial;
 
 /// Control bits (RFC 9293 §3.1), lowest bit first.
@@ -75,8 +75,8 @@ pub struct Segment {
     pub options: Options,
     /// Payload.
     pub payload: Payload,
-    /// Option of network control in the header of the packet.
-    pub network_option: Option<Box<NetworkOption>>,
+    /// Option in the IP header of the packet.
+    pub ip_option: Option<Box<IpOption>>,
 }
 
 impl Segment {

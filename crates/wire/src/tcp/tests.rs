@@ -171,7 +171,7 @@ fn example() -> (Segment, Vec<u8>) {
         urgent: 0,
         options: Options { mss: Some(1460), ..Options::default() },
         payload: Payload::new(0, 3),
-        network_option: None,
+        ip_option: None,
     };
     let mut out = Vec::new();
     segment.emit_with(HEADERS, &mut out, |payload| payload.copy_from_slice(b"abc"));

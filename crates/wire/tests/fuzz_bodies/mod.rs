@@ -5,6 +5,8 @@
 
 use anabranch_wire::gre::Gre;
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::option::IpOption;
+use anabranch_wire::ip::source_route::{Progress, SourceRoute};
 use anabranch_wire::ip::{Addresses, ipv6, protocol};
 use anabranch_wire::tcp::{Options, mptcp};
 use anabranch_wire::{Body, Buffer, Packet, sctp};
@@ -144,9 +146,46 @@ pub fn network_option(data: &[u8]) -> bool {
     // An unknown option of IPv6 may make hosts discard the packet.
     if let Ok(packet) = Packet::parse(&bytes) {
         let Body::Tcp(segment) = packet.body else { panic!("a TCP segment") };
-        assert_eq!(segment.network_option.as_deref(), Some(&NetworkOption::Request(marked)));
+        let found = segment.ip_option.as_deref();
+        let is_routed = matches!(found, Some(IpOption::SourceRoute(_)));
+        assert!(is_routed || found == Some(&IpOption::NetworkControl(NetworkOption::Request(marked))));
     }
     true
+}
+
+/// The options of an IPv4 header with a TCP segment. If they contain a source route, hops follow it to its end: bytes and
+/// values remain equal, and each packet parses. Returns whether there was a next hop.
+pub fn source_route(data: &[u8]) -> bool {
+    let options = &data[..data.len().min(40) / 4 * 4];
+    let mut bytes = vec![0x40 | (5 + options.len() / 4) as u8; 1];
+    bytes.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, 64, protocol::TCP, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    bytes.extend_from_slice(options);
+    bytes.extend_from_slice(&[0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0, 7]);
+    repair_checksums(&mut bytes);
+    packet(&bytes);
+    let mut hops = 0;
+    while let Some(route) = SourceRoute::in_packet(&bytes) {
+        let parsed = Packet::parse(&bytes).expect("the checksums are correct");
+        let Body::Tcp(segment) = parsed.body else { panic!("a TCP segment") };
+        assert_eq!(segment.ip_option.as_deref(), Some(&IpOption::SourceRoute(route)));
+        let by = [10, 0, 0, 3].into();
+        let Some((to, next)) = route.followed(by) else {
+            assert!(matches!(route.progress(), Progress::Complete | Progress::Invalid));
+            break;
+        };
+        hops += 1;
+        let len = bytes.len();
+        let lost = SourceRoute::follow_in(&mut bytes, by);
+        assert_eq!((bytes.len() + lost, lost > 0), (len, next.is_none()));
+        assert_eq!(bytes[16..20], to.octets());
+        if next.is_none() {
+            // A second source route may follow the first; its destination is another one.
+            assert!(SourceRoute::in_packet(&bytes).is_some() || Packet::parse(&bytes).is_ok());
+            break;
+        }
+        assert_eq!(SourceRoute::in_packet(&bytes), next);
+    }
+    hops > 0
 }
 
 /// Repairs all checksums and the IPv4 total length.
@@ -163,7 +202,10 @@ pub fn repair_checksums(bytes: &mut [u8]) {
             let sum = anabranch_wire::Checksum::new().bytes(&bytes[..header_len]).finish();
             bytes[10..12].copy_from_slice(&sum.to_be_bytes());
             let address = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).expect("four bytes");
-            let addresses = Addresses { source: address(12).into(), destination: address(16).into() };
+            let route = SourceRoute::in_packet(bytes);
+            let header = address(16).into();
+            let destination = route.map_or(header, |route| route.destination(header)).into();
+            let addresses = Addresses { source: address(12).into(), destination };
             (header_len, bytes[9], addresses)
         }
         Some(6) if bytes.len() >= 40 && bytes.len() <= 65_575 => {

@@ -4,6 +4,8 @@
 
 use anabranch_wire::icmp::{Echo, Message, Quote, Unreachable};
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::option::IpOption;
+use anabranch_wire::ip::source_route::{self, SourceRoute};
 use anabranch_wire::sctp::NetworkControl;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{
@@ -160,11 +162,21 @@ pub fn network_option() -> impl Strategy<Value = NetworkOption> {
     prop_oneof![request, vec(any::<u8>(), 0..=38).prop_map(NetworkOption::Invalid)]
 }
 
+/// An option of an IP header. A source route, which may be invalid, is for IPv4 only.
+pub fn ip_option() -> impl Strategy<Value = IpOption> {
+    let addresses = vec(any::<[u8; 4]>(), 1..=source_route::MAX_ADDRESSES);
+    let route = prop_oneof![
+        addresses.prop_map(|all| SourceRoute::new(&all.into_iter().map(Ipv4Addr::from).collect::<Vec<_>>())),
+        vec(any::<u8>(), 0..=38).prop_map(|data| SourceRoute::of(&data)),
+    ];
+    prop_oneof![network_option().prop_map(IpOption::NetworkControl), route.prop_map(IpOption::SourceRoute)]
+}
+
 /// Any segment with a payload of up to `longest` bytes.
 pub fn segment(longest: u32) -> impl Strategy<Value = Segment> {
     let numbers = (any::<(u16, u16, u8, u16, u16)>(), serial(), serial());
-    (numbers, options(), payload(longest), option::weighted(0.2, network_option())).prop_map(
-        |((fixed, seq, ack), options, payload, network_option)| {
+    (numbers, options(), payload(longest), option::weighted(0.2, ip_option())).prop_map(
+        |((fixed, seq, ack), options, payload, ip_option)| {
             let (source_port, destination_port, flags, window, urgent) = fixed;
             Segment {
                 source_port,
@@ -176,7 +188,7 @@ pub fn segment(longest: u32) -> impl Strategy<Value = Segment> {
                 urgent,
                 options,
                 payload,
-                network_option: network_option.map(Box::new),
+                ip_option: ip_option.map(Box::new),
             }
         },
     )
@@ -208,11 +220,11 @@ pub fn packet(longest: u32) -> impl Strategy<Value = Packet> {
         4 => segment(longest).prop_map(Body::Tcp),
         1 => datagram(longest).prop_map(Body::Udp),
     ];
-    (addresses(), ecn(), body).prop_map(|((source, destination), ecn, body)| Packet {
-        source,
-        destination,
-        ecn,
-        body,
+    (addresses(), ecn(), body).prop_map(|((source, destination), ecn, mut body)| {
+        if let (Body::Tcp(segment), IpAddr::V6(_)) = (&mut body, source) {
+            segment.ip_option.take_if(|option| matches!(**option, IpOption::SourceRoute(_)));
+        }
+        Packet { source, destination, ecn, body }
     })
 }
 

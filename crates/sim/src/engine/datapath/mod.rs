@@ -12,11 +12,13 @@ mod network_control;
 mod processors;
 mod renumbering;
 mod routes;
+mod source_routes;
 mod wire;
 
 pub use middleboxes::{MiddleboxCounts, Middleboxes};
 pub use processors::{ProcessorUse, Processors};
 pub use routes::Routes;
+pub use source_routes::SourceRouters;
 
 pub use self::end::EndId;
 
@@ -123,12 +125,14 @@ pub struct Datapath {
     middleboxes: Option<Box<Middleboxes>>,
     /// Routers that choose the routes of paths.
     routers: Option<Box<ControlRouters>>,
+    /// Routers that get packets with source routes.
+    source_routers: Option<Box<SourceRouters>>,
     /// The processors of hosts with a cost of packets.
     processors: Option<Box<Processors>>,
     /// True if packets that ends send are encoded, or may pass a processor. One flag, so that other runs check once.
     intercepts_sent: bool,
-    /// True if packets are more than forwarded at some node: by a middlebox, by a router with network control, or by
-    /// the processor of a host.
+    /// True if packets are more than forwarded at some node: by a middlebox, by a router with network control or with
+    /// source routes, or by the processor of a host.
     processes: bool,
     /// Number of ends of flows.
     ends: u32,
@@ -189,7 +193,9 @@ impl Datapath {
         let needs_flow_hash = links.iter().any(|state| state.link.needs_flow_hash());
         let middleboxes = Middleboxes::of(scenario, &network);
         let routers = ControlRouters::of(scenario, &network);
-        let processes = middleboxes.is_some() || routers.is_some() || processors.is_some();
+        let source_routers = SourceRouters::of(scenario, &mut network);
+        let processes =
+            middleboxes.is_some() || routers.is_some() || source_routers.is_some() || processors.is_some();
         let routes_by_flow = network.has_alternatives();
         let mut datapath = Self {
             queue: EventQueue::new(),
@@ -215,13 +221,14 @@ impl Datapath {
             generations: None,
             middleboxes,
             routers,
+            source_routers,
             intercepts_sent: processors.is_some(),
             processors,
             processes,
             ends: 2 * scenario.connections().len() as u32,
         };
-        // With middleboxes, network control or a choice of routes, nodes change packets, their timing and their
-        // routes, which the graph does not contain. So the events are processed in order of time.
+        // With middleboxes, network control, source routes or a choice of routes, nodes change packets, their timing and
+        // their routes, which the graph does not contain. So the events are processed in order of time.
         if processes || (routes_by_flow && !errors.is_empty()) {
             datapath.keep_order();
         }
@@ -303,6 +310,9 @@ impl Datapath {
         }
         if let Some(middleboxes) = &self.middleboxes {
             middleboxes.digest(digest);
+        }
+        if let Some(routers) = &self.source_routers {
+            routers.digest(digest);
         }
         if let Some(processors) = &self.processors {
             processors.digest(digest);
@@ -501,7 +511,13 @@ impl Datapath {
 
     /// Passes a frame to the router and the middlebox of the node at which it has arrived, or forwards it.
     #[cold]
-    fn process_at_node(&mut self, now: Time, direction: u32, frame: PacketRef) -> Outcome {
+    fn process_at_node(&mut self, now: Time, direction: u32, mut frame: PacketRef) -> Outcome {
+        if self.source_routers.is_some() {
+            let Some(onwards) = self.follow_source_route(now, direction, frame) else {
+                return Outcome::Nothing;
+            };
+            frame = onwards;
+        }
         let Some(frame) = self.pass_to_router(now, direction, frame) else { return Outcome::Nothing };
         if self.middleboxes.as_ref().is_some_and(|middleboxes| middleboxes.is_at(direction)) {
             return self.pass_to_middlebox(now, direction, frame);

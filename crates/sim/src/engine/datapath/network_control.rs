@@ -5,6 +5,7 @@ use anabranch_middlebox::FlowKey;
 use anabranch_middlebox::network_control::{ControlRouter, Way};
 use anabranch_netem::{FlowHash, Frame};
 use anabranch_wire::ip::network_option::NetworkOption;
+use anabranch_wire::ip::option::IpOption;
 use anabranch_wire::ip::protocol;
 use anabranch_wire::sctp::{Chunk, NetworkControl};
 use anabranch_wire::{Body, Packet};
@@ -19,8 +20,8 @@ fn request_in(packet: &mut Packet) -> Option<&mut NetworkControl> {
             }
             _ => None,
         },
-        Body::Tcp(segment) => match segment.network_option.as_deref_mut() {
-            Some(NetworkOption::Request(control)) => Some(control),
+        Body::Tcp(segment) => match segment.ip_option.as_deref_mut() {
+            Some(IpOption::NetworkControl(NetworkOption::Request(control))) => Some(control),
             _ => None,
         },
         Body::Udp(_) | Body::Icmp(_) => None,

@@ -1,12 +1,15 @@
 //! The emulated network without a clock: the caller passes each packet with the current time, and gets delivered
 //! packets with their times of arrival.
 
+mod source_routes;
+
 use super::capture::Tap;
 use super::middleboxes::{Arrival, Hop, Middleboxes, Translations};
 use super::packet::RawPacket;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_middlebox::network_control::{ControlRouter, Way};
+use anabranch_middlebox::source_route::SourceRouter;
 use anabranch_netem::network::BuildError;
 use anabranch_netem::{
     DropCause, FlowHash, Frame, Interface, InterfaceAddress, IpVersion, Link, Network, Totals,
@@ -75,6 +78,8 @@ pub struct EmulatedNetwork {
     routes_by_flow: bool,
     /// Routers that choose the routes of paths.
     routers: BTreeMap<usize, ControlRouter>,
+    /// All routers, for packets with a source route.
+    source_routers: BTreeMap<usize, SourceRouter>,
     /// Concatenated routes, each followed by [`END_OF_ROUTE`].
     hops: Vec<u32>,
     events: Vec<Event>,
@@ -101,6 +106,7 @@ impl EmulatedNetwork {
         let rng = Rng::new(seed);
         let mut network = scenario.real_network()?;
         network.set_seed(seed);
+        let source_routers = scenario.source_routers(&mut network);
         let routes_by_flow = network.has_alternatives();
         let routers = scenario.control_routers(&network);
         let mut directions = Vec::with_capacity(2 * scenario.links.len());
@@ -127,6 +133,7 @@ impl EmulatedNetwork {
             stored: BTreeMap::new(),
             routes_by_flow,
             routers,
+            source_routers,
             hops: Vec::new(),
             events: scenario.events.clone(),
             next_event: 0,
@@ -366,6 +373,7 @@ impl EmulatedNetwork {
         if let Some(tap) = &mut self.tap {
             tap.passed(now, Interface(direction).opposite(), &packet);
         }
+        let Some(packet) = self.follow_source_route(direction, packet) else { return };
         let middlebox = self.middleboxes.as_ref().and_then(|middleboxes| middleboxes.at(direction));
         if let Some(index) = middlebox {
             return self.pass_to_middlebox(now, (direction, index), packet);
@@ -509,7 +517,7 @@ impl EmulatedNetwork {
         }
         let to = self.address_of(source);
         // An error takes the route of the packet that it quotes, so it gets the hash of that packet.
-        let hash = self.route_hash(packet);
+        let hash = if self.routes_by_flow { packet.error_hash() } else { FlowHash::default() };
         let Some(start) = to.and_then(|to| self.route_from(direction, to, hash)) else {
             self.unreachable += 1;
             return;
