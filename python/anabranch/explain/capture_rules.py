@@ -58,6 +58,8 @@ _MAX_SERVED_LOSS = 0.02
 """Share of repeated bytes up to which the scheduler, and not losses, can keep the rate of a subflow low."""
 _MAX_SERVED_RECOVERY = 0.05
 """Share of time in recovery up to which the same holds for more repeated bytes."""
+_MIN_RECOVERY_TRIPS = 8.0
+"""Round trips in recovery up to which losses are those of one slow start."""
 _MIN_MISSED_SHARE = 0.35
 """Missed share of the rate from which on a limit of bursts is a cause."""
 _MIN_STEADY_RATE_RATIO = 0.8
@@ -498,7 +500,11 @@ def _equal_shares(connection: Observed) -> Iterator[Finding]:
         for slow in full:
             alike = sorted((part.way["new_bytes"], slow.way["new_bytes"]))
             # Losses throughout keep a subflow's rate low, too; those of one slow start do not.
-            is_lossy = part.loss >= _MAX_SERVED_LOSS and part.waits("recovery") >= _MAX_SERVED_RECOVERY
+            is_lossy = (
+                part.loss >= _MAX_SERVED_LOSS
+                and part.waits("recovery") >= _MAX_SERVED_RECOVERY
+                and _recovery_trips(part) >= _MIN_RECOVERY_TRIPS
+            )
             is_alike = alike[0] >= _MIN_EQUAL_BYTES_RATIO * alike[1]
             if part.is_full or part.way["timeouts"] or is_lossy or not is_alike:
                 continue
@@ -509,6 +515,11 @@ def _equal_shares(connection: Observed) -> Iterator[Finding]:
             )
             remedy = "Use a scheduler that fills all subflows."
             yield Finding("scheduler", part.name, text, remedy, False, _missed(part))
+
+
+def _recovery_trips(part: Part) -> float:
+    """Time in recovery, in round trips of a subflow."""
+    return float(part.way["waits"]["recovery_s"] or 0.0) / part.mean_rtt_s if part.mean_rtt_s else 0.0
 
 
 def _slow_start(connection: Observed) -> Iterator[Finding]:
