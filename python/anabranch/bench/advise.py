@@ -2,7 +2,7 @@
 
 Each pair is drawn from `random.Random("SEED/NUMBER")`. All combinations of settings of Linux run over a pair with the
 first seed of the search; the best ones run with all of its seeds, as the advised one does. The regret is the loss of
-the advised combination against the best of these. Two answers that need no search are beside it: today's defaults, and
+the advised combination against the best of these. Two answers without a search have a regret, too: the defaults, and
 the single combination that is best on average over the other pairs.
 """
 

@@ -1,6 +1,6 @@
 """Baseline: limitation scores (Siekkinen et al., "A root cause analysis toolkit for TCP", Computer Networks, 2008).
 
-Each subflow that carries data is classified like a TCP connection of its own, from a capture at the sender; the class
+Each subflow that carries data is classified like a separate TCP connection, from a capture at the sender; the class
 with the most bytes is the answer. The scores are those of the whole subflow, where the authors cut connections into
 bulk transfers first; time without data in flight stands for the parts that the application limits.
 """
