@@ -216,7 +216,7 @@ def test_receive_buffer_is_named_with_reinjections(tmp_path: Path) -> None:
     assert {"receive-buffer", "reinjection"} <= {each.kind for each in found}
 
 
-def test_answers_on_a_slow_subflow_name_the_scheduler(tmp_path: Path) -> None:
+def test_answers_on_a_slow_subflow_are_to_be_divided(tmp_path: Path) -> None:
     requests = 'flow.F.workload={kind="request-response",response="30 kB"}'
     _, captures = simulated(tmp_path, requests, ends=("server",))
     assert captures.explain()[0].kind == "unknown"
@@ -224,8 +224,9 @@ def test_answers_on_a_slow_subflow_name_the_scheduler(tmp_path: Path) -> None:
     way = captures.connections[0].way
     main = max(document["connections"][0]["subflows"], key=lambda subflow: subflow["directions"][way]["bytes"])
     main["directions"][way]["rtt_mean_s"] = 5.0 * main["directions"][way]["rtt_min_s"]
-    (first,) = Captures(document).explain()
-    assert (first.kind, first.basis) == ("scheduler", "inferred")
+    first, second = Captures(document).explain()
+    assert (first.kind, first.basis) == ("control", "inferred")
+    assert (second.kind, second.basis) == ("scheduler", "inferred")
 
 
 def test_segmentation_offload_does_not_hide_full_links(tmp_path: Path) -> None:

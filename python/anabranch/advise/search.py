@@ -144,7 +144,7 @@ class _Search:
         self._base = current(facts)
         self._objective = Objective.of(first, facts.name, self._aim.objective)
         self._seed = int(first["seed"])
-        self._scenario = scenario.with_settings(_spread(facts))
+        self._scenario = scenario.with_settings(spread(facts))
         self._documents: dict[tuple[Choice, int], Document] = {}
         self._is_complete = True
 
@@ -305,7 +305,7 @@ def _simplicity(choice: Choice) -> tuple[int, float, str]:
     return len(choice.changes), choice.buffer_bytes(), choice.label
 
 
-def _spread(facts: Facts) -> tuple[str, ...]:
+def spread(facts: Facts) -> tuple[str, ...]:
     """Settings that draw the start of each flow whose start is not random already."""
     fixed = {flow["name"] for flow in facts.spelt_out["flow"] if isinstance(flow.get("start", ""), str)}
     return spread_starts(flow for flow in facts.document["flows"] if flow["name"] in fixed)

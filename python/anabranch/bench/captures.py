@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anabranch._core.simulator import Capture
+from anabranch.bench.answers import SIMILAR_KINDS
 from anabranch.bench.explain import NEAR, TOLERANCE, label
+from anabranch.bench.labelled import PLACES, SNAPLEN_BYTES
 from anabranch.execution import run
 from anabranch.explain.captured import read_captures
 from anabranch.explain.finding import MIN_GAIN
@@ -23,15 +25,6 @@ if TYPE_CHECKING:
 
     from anabranch.bench.explain import Case
 
-PLACES: dict[str, tuple[str, ...]] = {"sender": ("S",), "middle": ("Ma", "Mb"), "receiver": ("D",)}
-"""Nodes whose interfaces are captured, by the position of the capture on the path."""
-_SNAPLEN = 96
-_SIMILAR_KINDS: dict[str, tuple[str, ...]] = {
-    "random-loss": ("random-loss", "control", "queue-too-short"),
-    "receive-buffer": ("receive-buffer", "buffers"),
-    "send-buffer": ("send-buffer", "buffers"),
-}
-"""Kinds of remedies that count as right for a kind of finding, because packets do not distinguish these causes."""
 _WITHOUT_REMEDY = ("capacity", "unknown")
 
 
@@ -59,7 +52,7 @@ class CaptureScore:
         """Whether a kind of finding has a gain within 10 % of the best one, or names no remedy if no remedy helps."""
         if kind in _WITHOUT_REMEDY or self.is_capacity:
             return kind in _WITHOUT_REMEDY and self.is_capacity
-        gain = max(self.gains.get(each, -math.inf) for each in _SIMILAR_KINDS.get(kind, (kind,)))
+        gain = max(self.gains.get(each, -math.inf) for each in SIMILAR_KINDS.get(kind, (kind,)))
         if math.isinf(self.best):
             return gain == self.best
         return self.best - gain <= max(NEAR * self.best, TOLERANCE)
@@ -87,7 +80,7 @@ def score(case: Case, place: str, jobs: int = 1) -> CaptureScore:
     """Capture a case at one of `PLACES`, name causes and judge them."""
     with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
         file = str(Path(folder) / "case.pcapng")
-        run(case.scenario, pcap=Capture(file, _SNAPLEN, PLACES[place], ()))
+        run(case.scenario, pcap=Capture(file, SNAPLEN_BYTES, PLACES[place], ()))
         found = read_captures(file).explain()
     labelled = label(case, jobs)
     gains: dict[str, float] = {}

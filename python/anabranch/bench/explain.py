@@ -123,14 +123,19 @@ def cases(count: int, seed: int, *, with_middle: bool = False) -> Iterator[Case]
     names = list(FAULTS)
     for number in range(count):
         fault = names[number % len(names)]
-        scenario = Scenario.from_toml(_network(draw, with_middle=with_middle), f"case {number}")
-        distractor = draw.choice(DISTRACTORS)
-        chosen = scenario.with_settings((*FAULTS[fault], *distractor))
-        try:
-            chosen.validate()
-        except ValueError:
-            chosen = scenario.with_settings(FAULTS[fault])
-        yield Case(fault, chosen)
+        yield draw_case(draw, fault, FAULTS[fault], f"case {number}", with_middle=with_middle)
+
+
+def draw_case(draw: random.Random, fault: str, settings: tuple[str, ...], name: str, *, with_middle: bool) -> Case:
+    """A case with a planted fault over a random pair of links, with a distractor if the scenario accepts it."""
+    scenario = Scenario.from_toml(_network(draw, with_middle=with_middle), name)
+    distractor = draw.choice(DISTRACTORS)
+    chosen = scenario.with_settings((*settings, *distractor))
+    try:
+        chosen.validate()
+    except ValueError:
+        chosen = scenario.with_settings(settings)
+    return Case(fault, chosen)
 
 
 def score(case: Case, jobs: int = 1, explained: Callable[[Scenario, Options], Explanation] = explain) -> Score:
@@ -148,8 +153,13 @@ def score(case: Case, jobs: int = 1, explained: Callable[[Scenario, Options], Ex
 
 def label(case: Case, jobs: int = 1, explained: Callable[[Scenario, Options], Explanation] = explain) -> Explanation:
     """All remedies of a case, with another seed and another start."""
+    return explained(*labelling(case, jobs))
+
+
+def labelling(case: Case, jobs: int = 1) -> tuple[Scenario, Options]:
+    """The scenario of a case with another start, and the options with another seed, for its label."""
     later = case.scenario.set("flow.F.start", "0.037 s")
-    return explained(later, Options(seed=_LABEL_SEED, reps=1, jobs=jobs, time_limit_s=_TIME_LIMIT_S))
+    return later, Options(seed=_LABEL_SEED, reps=1, jobs=jobs, time_limit_s=_TIME_LIMIT_S)
 
 
 def _network(draw: random.Random, *, with_middle: bool) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from anabranch.cli.bench_advise import bench_advise
 from anabranch.cli.bench_baseline import count_instructions
 from anabranch.cli.bench_defaults import defaults
 from anabranch.cli.bench_explain import bench_explain
@@ -80,6 +81,7 @@ def bench(
 
 bench.add_command(defaults)
 bench.add_command(bench_explain)
+bench.add_command(bench_advise)
 
 
 def _bench_speed(reps: int, as_json: bool, *, with_ns3: bool) -> None:

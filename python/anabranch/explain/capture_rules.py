@@ -6,6 +6,8 @@ this share, so that findings can be ranked. Nothing is verified: a capture canno
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anabranch.explain.observed import DUPLICATES, MIN_LOSS, MULTIPATH, Finding
@@ -17,6 +19,20 @@ if TYPE_CHECKING:
 
 MAX_FINDINGS = 3
 _MIN_CONFIDENCE = 0.1
+_MIN_WEAK_CONFIDENCE = 0.02
+"""Confidence from which on a cause follows where nothing is to mend, and the largest one that it has there."""
+_MIN_SURE_CONFIDENCE = 0.25
+"""Confidence from which on nothing to mend is no further answer."""
+_LATE_DATA_WEIGHT = 0.3
+"""Weight of a full receive window if a long queue makes data late: a larger window fills the queue, too."""
+_LOSSY_WEIGHT = 0.3
+"""Weight of a full receive window on a subflow whose losses limit it, too."""
+_MIN_LIMITING_LOSS = 0.005
+_MIN_NEAR_WINDOW_RATIO = 0.85
+"""Ratio of the bytes in flight to the receive window from which on the window limits them."""
+_MATHIS_FACTOR = 1.22
+_MIN_EXCESS = 3.0
+"""Ratio of the goodput to the rate that random losses permit from which on losses are not random."""
 _MAX_SHORT_TRIPS = 12
 _MAX_SMALL_SEGMENT_BYTES = 700
 _MIN_QUEUE_RTT_RATIO = 4.0
@@ -26,22 +42,36 @@ _DELAYED_ACK_S = 0.045
 _MIN_FLAT_RATIO = 0.9
 """Ratio of the mean to the largest number of bytes in flight from which on a limit keeps the number constant."""
 _MAX_UNUSED_SHARE = 0.02
-_MIN_PACKETS_PER_ACK = 5.0
+_MIN_PACKETS_PER_ACK = 4.0
 """Data packets per acknowledgement from which on acknowledgements are lost or wait in a queue of the return path."""
 _MIN_LATE_ACK_RTT_RATIO = 3.0
 """Ratio of the mean to the smallest round-trip time from which on acknowledgements wait on the return path."""
 _MIN_REPEATED_SHARE = 0.01
 """Share of the data that arrives a second time from which on acknowledgements are late or lost."""
+_MIN_REINJECTED_SHARE = 0.05
+"""Share of reinjected bytes from which on a buffer limits the connection."""
 _MIN_DUPLICATED_SHARE = 0.97
 """Share of a subflow's data that other subflows carry too from which on the scheduler duplicates all data."""
 _MIN_EQUAL_BYTES_RATIO = 0.75
 """Ratio of the bytes of two subflows from which on both carry equal amounts."""
-_MIN_STEADY_RATE_RATIO = 0.85
+_MAX_SERVED_LOSS = 0.02
+"""Share of repeated bytes up to which the scheduler, and not losses, can keep the rate of a subflow low."""
+_MAX_SERVED_RECOVERY = 0.05
+"""Share of time in recovery up to which the same holds for more repeated bytes."""
+_MIN_RECOVERY_TRIPS = 8.0
+"""Round trips in recovery up to which losses are those of one slow start."""
+_MIN_MISSED_SHARE = 0.35
+"""Missed share of the rate from which on a limit of bursts is a cause."""
+_MIN_STEADY_RATE_RATIO = 0.8
 """Ratio of the goodput to the largest rate from which on the rate is constant."""
 _MIN_FULL_PAYLOAD_RATIO = 0.9
 """Ratio of the mean to the largest payload below which packets are sent before they are full."""
 _MAX_IDLE_BYTES_RATIO = 0.05
 """Ratio of a subflow's bytes to those of the busiest subflow below which the subflow is idle."""
+_REINJECTION_WEIGHT = 0.6
+"""Part of the reinjected share that counts: reinjections follow from full buffers more often than they cause them."""
+_DIVIDED_ANSWERS_WEIGHT = 0.1
+"""Weight of remedies that divide answers if they wait for little."""
 _MIN_REQUESTS = 5
 _ASSUMED_MISSED_SHARE = 0.3
 """Estimated missed share of the rate of a subflow whose largest rate is unknown."""
@@ -54,15 +84,30 @@ def findings(connection: Observed) -> tuple[Finding, ...]:
     if not connection.data["bytes"]:
         return (_nothing_sent(connection),)
     if _answer_bytes(connection):
-        return (_waits_for_requests(connection),)
-    found = [finding for rule in RULES for finding in rule(connection)]
-    if connection.is_full:
-        found = [each for each in found if each.kind not in _EXPLAINED_BY_FULL_LINKS]
+        return _waits_for_requests(connection)
+    ranked = sorted((each for rule in RULES for each in rule(connection)), key=lambda each: -each.confidence)
     by_kind: dict[str, Finding] = {}
-    for finding in sorted(found, key=lambda each: -each.confidence):
+    for finding in ranked:
         by_kind.setdefault(finding.kind, finding)
-    likely = [each for each in by_kind.values() if each.confidence >= _MIN_CONFIDENCE][:MAX_FINDINGS]
-    return tuple(likely) or (_nothing_found(connection),)
+    possible = [each for each in by_kind.values() if not _is_excluded(connection, each)]
+    likely = [each for each in possible if each.confidence >= _MIN_CONFIDENCE][:MAX_FINDINGS]
+    if not likely:
+        # The most likely of the other causes follow, in case that the links are not full.
+        weak = [each for each in by_kind.values() if each.confidence >= _MIN_WEAK_CONFIDENCE]
+        return (_nothing_found(connection), *map(_weakened, weak))[:MAX_FINDINGS]
+    if len(likely) < MAX_FINDINGS and likely[0].confidence < _MIN_SURE_CONFIDENCE:
+        likely.append(_nothing_found(connection))
+    return tuple(likely)
+
+
+def _is_excluded(connection: Observed, finding: Finding) -> bool:
+    """Whether a remedy gains nothing because all links are full."""
+    return connection.is_full and finding.kind in _EXPLAINED_BY_FULL_LINKS
+
+
+def _weakened(finding: Finding) -> Finding:
+    """A finding with less confidence than any that is likely."""
+    return replace(finding, confidence=min(finding.confidence, _MIN_WEAK_CONFIDENCE))
 
 
 def _mbps(rate_bps: float) -> str:
@@ -117,22 +162,28 @@ def _answer_bytes(connection: Observed) -> float:
     return each if is_one else 0.0
 
 
-def _waits_for_requests(connection: Observed) -> Finding:
+def _waits_for_requests(connection: Observed) -> tuple[Finding, ...]:
     text = (
         f"The other end sends a request for each {_kb(_answer_bytes(connection))}, and the next one after the answer: "
         f"round trips limit the rate of {_mbps(connection.goodput_bps)}, and no rule names a setting that helps. "
         "Larger or parallel requests would."
     )
+    nothing = Finding("unknown", "", text, "", True, 0.0)
     main = max(connection.parts, key=lambda part: part.bytes)
     others = [part for part in connection.parts if part is not main and not part.subflow["is_backup"]]
-    is_one = bool(others) and all(part.bytes <= _MAX_IDLE_BYTES_RATIO * main.bytes for part in others)
-    if is_one and main.rtt_s and main.mean_rtt_s >= _MIN_LATE_ACK_RTT_RATIO * main.rtt_s:
-        text = (
-            f"Answers of {_kb(_answer_bytes(connection))} wait in the queue of {main.name}, and others carry "
-            f"next to nothing (round-trip time {_ms(main.mean_rtt_s)} on average, {_ms(main.rtt_s)} without a queue)."
-        )
-        return Finding("scheduler", main.name, text, "Use a scheduler that divides answers.", False, 0.3)
-    return Finding("unknown", "", text, "", True, 0.0)
+    if not others or any(part.bytes > _MAX_IDLE_BYTES_RATIO * main.bytes for part in others):
+        return (nothing,)
+    text = (
+        f"Answers of {_kb(_answer_bytes(connection))} wait in the queue of {main.name}, and others carry "
+        f"next to nothing (round-trip time {_ms(main.mean_rtt_s)} on average, {_ms(main.rtt_s)} without a queue)."
+    )
+    is_queued = bool(main.rtt_s) and main.mean_rtt_s >= _MIN_LATE_ACK_RTT_RATIO * main.rtt_s
+    weight = 1.0 if is_queued else _DIVIDED_ANSWERS_WEIGHT
+    divided = (
+        Finding("control", main.name, text, "Use a control that keeps queues short (BBR).", False, 0.3 * weight),
+        Finding("scheduler", main.name, text, "Use a scheduler that divides answers.", False, 0.25 * weight),
+    )
+    return divided if is_queued else (nothing, *divided)
 
 
 def _receive_buffer(connection: Observed) -> Iterator[Finding]:
@@ -157,8 +208,16 @@ def _receive_buffer(connection: Observed) -> Iterator[Finding]:
     remedy = "Enlarge the receive buffer (Linux: net.ipv4.tcp_rmem), or let the application read faster."
     # A larger buffer gains nothing on full links, unless duplicates fill them.
     gaining = 2.0 * connection.reinjected_share if connection.reinjected_share >= DUPLICATES else 0.0
-    gaining += sum(max(part.weight, 1.0 / len(connection.parts)) for part in connection.parts if not part.is_full)
-    yield Finding("receive-buffer", "", text, remedy, True, share * min(1.0, gaining))
+    gaining += sum(
+        max(part.weight, 1.0 / len(connection.parts)) * (_LOSSY_WEIGHT if part.loss >= _MIN_LIMITING_LOSS else 1.0)
+        for part in connection.parts
+        if not part.is_full
+    )
+    weight = _LATE_DATA_WEIGHT if _bloated(connection) else 1.0
+    is_near = data["flight_bytes"] >= _MIN_NEAR_WINDOW_RATIO * (window or float("inf"))
+    if is_near and (data["flight_mean_bytes"] or 0.0) >= _MIN_FLAT_RATIO * data["flight_bytes"]:
+        share = max(share, 0.5)
+    yield Finding("receive-buffer", "", text, remedy, True, weight * share * min(1.0, gaining))
 
 
 def _application(connection: Observed) -> Iterator[Finding]:
@@ -166,20 +225,27 @@ def _application(connection: Observed) -> Iterator[Finding]:
     text = f"During {_percent(share)} of the time all data is acknowledged and nothing new is sent."
     remedy = "The application has to write more, or earlier."
     yield Finding("application", "", text, remedy, True, share)
-    if not connection.used:
-        return
-    main = max(connection.used, key=lambda part: part.bytes)
-    is_steady = main.goodput_bps >= _MIN_STEADY_RATE_RATIO * (main.way["largest_rate_bps"] or float("inf"))
-    is_filled = main.bytes >= _MIN_FULL_PAYLOAD_RATIO * main.way["data_packets"] * main.way["longest"]
+    packets = sum(part.way["data_packets"] for part in connection.used)
+    longest = max((part.way["longest"] for part in connection.used), default=0)
+    mean = sum(part.bytes for part in connection.used) / max(1, packets)
+    rate = connection.goodput_bps
+    rates = [(rate, connection.data["largest_rate_bps"])]
+    rates += [(part.goodput_bps, part.way["largest_rate_bps"]) for part in _busiest(connection)]
+    is_steady = any(mean_bps >= _MIN_STEADY_RATE_RATIO * (largest or float("inf")) for mean_bps, largest in rates)
     # With segmentation offload, packets differ in length even if the application writes enough.
-    is_offloaded = main.way["longest"] > (main.way["mss"] or main.way["longest"])
+    is_offloaded = any(part.way["longest"] > (part.way["mss"] or part.way["longest"]) for part in connection.used)
+    is_filled = mean >= _MIN_FULL_PAYLOAD_RATIO * longest
     if is_steady and not (connection.retransmitted_share >= MIN_LOSS or is_filled or is_offloaded):
         text = (
-            f"The rate is steady at {_mbps(main.goodput_bps)} without losses, and packets leave before they are full "
-            f"({main.bytes / main.way['data_packets']:.0f} of {main.way['longest']} bytes): the application writes at "
-            "this rate."
+            f"The rate is steady at {_mbps(rate)} without losses, and packets leave before they are full "
+            f"({mean:.0f} of {longest} bytes): the application writes at this rate."
         )
-        yield Finding("application", "", text, remedy, False, 0.6)
+        yield Finding("application", "", text, remedy, False, 1.0)
+
+
+def _busiest(connection: Observed) -> list[Part]:
+    """The subflow with the most bytes; none without data."""
+    return sorted(connection.used, key=lambda part: -part.bytes)[:1]
 
 
 def _is_flat(connection: Observed) -> bool:
@@ -206,6 +272,34 @@ def _send_buffer(connection: Observed) -> Iterator[Finding]:
     yield Finding("send-buffer", "", text, remedy, False, 0.6)
 
 
+def _bloated(connection: Observed) -> list[Part]:
+    """The subflows with a long queue."""
+    return [
+        part
+        for part in connection.used
+        if part.rtt_s
+        and part.mean_rtt_s >= _MIN_QUEUE_RTT_RATIO * part.rtt_s
+        and part.mean_rtt_s - part.rtt_s >= 2.0 * _DELAYED_ACK_S
+    ]
+
+
+def _reinjecting_buffer(connection: Observed) -> Iterator[Finding]:
+    """Data is reinjected only while a buffer is full: the send buffer, if the receive window has room."""
+    share = connection.reinjected_share
+    if len(connection.used) < 2 or share < _MIN_REINJECTED_SHARE or _bloated(connection):  # noqa: PLR2004
+        return
+    # After a timeout, data is reinjected without a full buffer.
+    is_late = any(part.way["timeouts"] for part in connection.used)
+    if is_late or _is_redundant(connection) or not _has_room(connection):
+        return
+    text = (
+        f"{_percent(share)} of the sent bytes were reinjected on another subflow, although the receive window has "
+        "room: the send buffer is full of unacknowledged data."
+    )
+    remedy = "Enlarge the send buffer (Linux: net.ipv4.tcp_wmem, SO_SNDBUF)."
+    yield Finding("send-buffer", "", text, remedy, False, 0.5)
+
+
 def _middlebox(connection: Observed) -> Iterator[Finding]:
     for oddity in connection.oddities("fall-back", "fail"):
         text = f"Multipath TCP falls back to TCP: {oddity['text']}."
@@ -228,7 +322,12 @@ def _path_not_used(connection: Observed) -> Iterator[Finding]:
         remedy = "Add endpoints and raise the limit of subflows (Linux: ip mptcp endpoint add, ip mptcp limits set)."
         yield Finding("path-not-used", "", text, remedy, bool(unused), 0.45)
         text = "A link that is down from the beginning leaves a single subflow, too: a capture does not show it."
-        yield Finding("path-down", "", text, "Check that all links are up.", False, 0.15)
+        if unused:
+            text = (
+                f"No packet goes to {', '.join(unused)}, which the other end advertises: a link of this end is down, "
+                "or its limit of subflows forbids one."
+            )
+        yield Finding("path-down", "", text, "Check that all links are up.", False, 0.46 if unused else 0.15)
     if connection.protocol == "sctp":
         idle = [part for part in connection.parts if not part.bytes]
         if idle and len(connection.used) == 1:
@@ -275,7 +374,7 @@ def _loss(connection: Observed) -> Iterator[Finding]:
     if _sign_of_slow_way_back(connection):
         return
     for part in connection.used:
-        if part.loss < MIN_LOSS or not part.rtt_s or part.is_full:
+        if part.loss < MIN_LOSS or not part.rtt_s or part.is_full or _exceeds_losses(part):
             continue
         text = (
             f"The subflow {part.name} repeats {100 * part.loss:.2g} % of its bytes, although its link is mostly not "
@@ -284,6 +383,18 @@ def _loss(connection: Observed) -> Iterator[Finding]:
         )
         remedy = "Use a control that does not take each loss for congestion (BBR), or a longer queue."
         yield Finding("random-loss", part.name, text, remedy, False, _missed(part))
+
+
+def _exceeds_losses(part: Part) -> bool:
+    """Whether a path of SCTP is much faster than random losses of its packets permit: a full queue lost them.
+
+    SCTP's largest rate does not show this, since one acknowledgement covers several paths. The permitted rate is that
+    of Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm" (1997).
+    """
+    if part.connection.protocol != "sctp":
+        return False
+    permitted_bps = 8.0 * _MATHIS_FACTOR * part.segment / (part.mean_rtt_s * math.sqrt(part.loss))
+    return part.goodput_bps > _MIN_EXCESS * permitted_bps
 
 
 def _missed(part: Part) -> float:
@@ -325,10 +436,7 @@ def _reverse_path(connection: Observed) -> Iterator[Finding]:
 def _bufferbloat(connection: Observed) -> Iterator[Finding]:
     if _sign_of_slow_way_back(connection):
         return
-    for part in connection.used:
-        is_short = part.mean_rtt_s - part.rtt_s < 2.0 * _DELAYED_ACK_S
-        if not part.rtt_s or part.mean_rtt_s < _MIN_QUEUE_RTT_RATIO * part.rtt_s or is_short:
-            continue
+    for part in _bloated(connection):
         text = (
             f"The round-trip time of the subflow {part.name} is {_ms(part.mean_rtt_s)} on average, "
             f"{part.mean_rtt_s / part.rtt_s:.1f} times the smallest ({_ms(part.rtt_s)}): a long queue is full."
@@ -353,17 +461,23 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
             yield Finding("scheduler", part.name, text, remedy, False, 0.34)
 
 
+def _is_redundant(connection: Observed) -> bool:
+    """Whether other subflows carry all data of a subflow, too, and all fill their links."""
+    repeated = connection.reinjected_share * sum(part.bytes for part in connection.parts)
+    least = min((part.way["new_bytes"] for part in connection.used), default=0)
+    is_all = len(connection.used) > 1 and repeated >= _MIN_DUPLICATED_SHARE * least
+    return is_all and all(part.is_full for part in connection.used)
+
+
 def _reinjection(connection: Observed) -> Iterator[Finding]:
     share = connection.reinjected_share
-    repeated = share * sum(part.bytes for part in connection.parts)
     text = f"{_percent(share)} of the sent bytes had been sent on another subflow before."
     remedy = "Enlarge the receive buffer, or use a scheduler that does not duplicate data."
-    least = min((part.way["new_bytes"] for part in connection.used), default=0)
-    if len(connection.used) > 1 and repeated >= _MIN_DUPLICATED_SHARE * least and _has_room(connection):
+    if _is_redundant(connection) and _has_room(connection):
         text = f"The scheduler duplicates all data of a subflow: {text}"
         yield Finding("scheduler", "", text, "Use a scheduler that does not duplicate data.", True, share)
     else:
-        yield Finding("reinjection", "", text, remedy, True, share)
+        yield Finding("reinjection", "", text, remedy, True, _REINJECTION_WEIGHT * share)
 
 
 def _scheduler(connection: Observed) -> Iterator[Finding]:
@@ -385,7 +499,14 @@ def _equal_shares(connection: Observed) -> Iterator[Finding]:
     for part in connection.used:
         for slow in full:
             alike = sorted((part.way["new_bytes"], slow.way["new_bytes"]))
-            if part.is_full or part.way["timeouts"] or alike[0] < _MIN_EQUAL_BYTES_RATIO * alike[1]:
+            # Losses throughout keep a subflow's rate low, too; those of one slow start do not.
+            is_lossy = (
+                part.loss >= _MAX_SERVED_LOSS
+                and part.waits("recovery") >= _MAX_SERVED_RECOVERY
+                and _recovery_trips(part) >= _MIN_RECOVERY_TRIPS
+            )
+            is_alike = alike[0] >= _MIN_EQUAL_BYTES_RATIO * alike[1]
+            if part.is_full or part.way["timeouts"] or is_lossy or not is_alike:
                 continue
             text = (
                 f"The subflow {part.name} carries as much as {slow.name} ({_kb(part.way['new_bytes'])} and "
@@ -396,16 +517,37 @@ def _equal_shares(connection: Observed) -> Iterator[Finding]:
             yield Finding("scheduler", part.name, text, remedy, False, _missed(part))
 
 
+def _recovery_trips(part: Part) -> float:
+    """Time in recovery, in round trips of a subflow."""
+    return float(part.way["waits"]["recovery_s"] or 0.0) / part.mean_rtt_s if part.mean_rtt_s else 0.0
+
+
 def _slow_start(connection: Observed) -> Iterator[Finding]:
     trip = min((part.rtt_s for part in connection.used if part.rtt_s), default=0.0)
-    if not trip or connection.lasts_s > _MAX_SHORT_TRIPS * trip or connection.retransmitted_share > MIN_LOSS:
+    if not trip or connection.lasts_s > _MAX_SHORT_TRIPS * trip:
         return
     text = (
         f"The transfer of {_kb(connection.data['bytes'])} lasts {connection.lasts_s / trip:.1f} round trips of "
         f"{_ms(trip)}: it ends in slow start."
     )
     remedy = "Use a larger initial window, or one connection for several transfers."
-    yield Finding("slow-start", "", text, remedy, True, 0.5)
+    yield Finding("slow-start", "", text, remedy, True, 0.7)
+
+
+def _burst_limit(connection: Observed) -> Iterator[Finding]:
+    """A path of SCTP that misses its rate without losses: the sender limits bursts, or divides its buffers."""
+    if connection.protocol != "sctp" or not _has_room(connection):
+        return
+    for part in connection.used:
+        is_held_back = _missed(part) >= _MIN_MISSED_SHARE and part.waits("idle") <= _MIN_CONFIDENCE
+        if part.is_full or part.loss >= MIN_LOSS or not is_held_back:
+            continue
+        text = (
+            f"The path {part.name} carries {_mbps(part.goodput_bps)} of at most "
+            f"{_mbps(part.way['largest_rate_bps'] or 0.0)} without losses or a queue: the sender limits its bursts, or "
+            "divides its buffers among the paths."
+        )
+        yield Finding("association", part.name, text, "Permit longer bursts, and larger buffers.", False, _missed(part))
 
 
 def _small_segments(connection: Observed) -> Iterator[Finding]:
@@ -414,7 +556,7 @@ def _small_segments(connection: Observed) -> Iterator[Finding]:
     if 0 < longest < _MAX_SMALL_SEGMENT_BYTES:
         known = f" The other end accepts {mss} bytes." if mss else ""
         text = f"No packet has more than {longest} bytes of data.{known}"
-        yield Finding("mtu", "", text, "Check the MTU of the interfaces, and path MTU discovery.", True, 0.3)
+        yield Finding("mtu", "", text, "Check the MTU of the interfaces, and path MTU discovery.", True, 0.4)
 
 
 def _single_path(connection: Observed) -> Iterator[Finding]:
@@ -424,8 +566,8 @@ def _single_path(connection: Observed) -> Iterator[Finding]:
 
 
 RULES: tuple[Callable[[Observed], Iterator[Finding]], ...] = (
-    _receive_buffer, _application, _send_buffer, _middlebox, _path_not_used, _backup, _path_down, _timeouts,
-    _equal_shares, _loss, _reverse_path, _bufferbloat, _reinjection, _scheduler, _slow_start, _small_segments,
-    _single_path,
+    _receive_buffer, _application, _send_buffer, _reinjecting_buffer, _middlebox, _path_not_used, _backup, _path_down,
+    _timeouts, _equal_shares, _loss, _reverse_path, _bufferbloat, _reinjection, _scheduler, _slow_start, _burst_limit,
+    _small_segments, _single_path,
 )  # fmt: skip
 """All rules; of equal confidence the earlier one ranks first."""

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anabranch._core.simulator import coupled
-from anabranch.explain.proposals import Proposal, best_path, buffer_size, mbps, ms, needed_buffer_bytes, of_flow
-from anabranch.fairness.capacity import MULTIPATH, seconds, size_bytes
+from anabranch.explain.facts import MAX_SHORT_TRIPS
+from anabranch.explain.network_remedies import held_up
+from anabranch.explain.proposals import (
+    FULL_SHARE,
+    Proposal,
+    best_path,
+    buffer_size,
+    mbps,
+    ms,
+    needed_buffer_bytes,
+    of_flow,
+)
+from anabranch.fairness.capacity import MULTIPATH, bits_per_second, seconds, size_bytes
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch.explain.facts import Facts
+    from anabranch.explain.facts import Facts, PathFacts
 
 PACED = ("rate", "on-off", "messages", "recorded")
 """Workloads whose application sets the rate."""
 _SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux", "round-robin")
 _USUAL_BUFFER = "4 MB"
-_MAX_SHORT_TRIPS = 40
-"""Number of round trips below which slow start is a large part of a transfer."""
 _MIN_SLOW_SETUP_TRIPS = 3.0
+_BUFFER_WEIGHT = 2.0
+"""A buffer that limits the flow for half of the time keeps it from all of its room: windows do not grow then."""
+_REINJECTED = ("opportunistic-retransmission", "chunk-rescheduling")
+"""Kinds of data that reinjection sends, and a setting switches off."""
+_DIVIDED_WEIGHT = 0.75
+"""Part of the saved time of answers that counts: the control divides them only roughly."""
+_COPIES_WEIGHT = 0.5
+"""Part of the reinjected rate that counts: reinjections follow from full buffers more often than they cost a rate."""
+_TIMEOUTS_WEIGHT = 0.3
+"""Part of the time in timeouts that other timers save: the losses remain."""
+_LATE_DATA_WEIGHT = 0.5
+"""Weight of a small buffer if a long queue makes data late: a larger buffer fills the queue, too."""
 _MIN_EVIDENCE = 0.02
 _MIN_BUSY_SHARE = 0.5
 """Share of the time from which on a host's processor counts as busy."""
@@ -36,9 +57,10 @@ def receive_buffer(facts: Facts) -> Iterator[Proposal]:
         f"The receive buffer of {current} is too small for these paths: the sender waited for the receive window for "
         f"{waited_s:.1f} of {facts.open_s:.1f} s"
     )
+    waited = _waited_for_buffer(facts, "receive-window")
+    evidence = min(facts.room * waited, _bound(facts, "receive_buffer", "send_buffer", needed))
     for size, weight in _sizes(current, needed).items():
-        evidence = weight * facts.gap * facts.waited_share("receive-window")
-        yield of_flow(facts, {"receive_buffer": size}, cause, evidence)
+        yield of_flow(facts, {"receive_buffer": size}, cause, weight * evidence)
 
 
 def send_buffer(facts: Facts) -> Iterator[Proposal]:
@@ -47,13 +69,34 @@ def send_buffer(facts: Facts) -> Iterator[Proposal]:
     if current == "auto" or size_bytes(current) >= needed:
         return
     waits = [facts.waited_share(cause) for cause in ("receive-window", "congestion-window")]
-    unexplained = max(facts.waited_share("send-buffer"), 1.0 - min(1.0, sum(waits)))
+    waited = _waited_for_buffer(facts, "send-buffer")
+    if facts.is_on_kernel:
+        waited = max(waited, 1.0 - min(1.0, sum(waits)))
     cause = (
         f"The send buffer of {current} is too small for these paths, which need {needed * 1e-6:.2g} MB to stay busy "
         f"during a retransmission"
     )
+    evidence = min(facts.room * waited, _bound(facts, "send_buffer", "receive_buffer", needed))
     for size, weight in _sizes(current, needed).items():
-        yield of_flow(facts, {"send_buffer": size}, cause, weight * facts.gap * unexplained)
+        yield of_flow(facts, {"send_buffer": size}, cause, weight * evidence)
+
+
+def _waited_for_buffer(facts: Facts, cause: str) -> float:
+    """Share of the time that a buffer limits the flow. Between its waits, TCP paces what the buffer admits."""
+    waited = facts.waited_share(cause)
+    if facts.is_on_kernel:
+        return waited
+    paced = facts.waited_share("pacing") if facts.protocol == "mptcp" and waited >= _MIN_EVIDENCE else 0.0
+    return min(1.0, _BUFFER_WEIGHT * (waited + paced)) * (_LATE_DATA_WEIGHT if held_up(facts) else 1.0)
+
+
+def _bound(facts: Facts, key: str, other: str, needed_bytes: float) -> float:
+    """Largest share that a buffer adds before the other buffer limits the flow."""
+    sizes = [facts.settings[each] for each in (key, other)]
+    if "auto" in sizes or facts.is_on_kernel:
+        return 1.0
+    own, limit = map(size_bytes, sizes)
+    return 1.0 if limit >= needed_bytes else max(0.0, 1.0 - own / limit)
 
 
 def buffers(facts: Facts) -> Iterator[Proposal]:
@@ -65,7 +108,11 @@ def buffers(facts: Facts) -> Iterator[Proposal]:
             f"{facts.settings['receive_buffer']} at the receiver"
         )
         settings = tuple(setting for each in found for setting in each.settings)
-        yield Proposal("", settings, cause, max(each.evidence for each in found) * 0.9)
+        evidence = max(each.evidence for each in found) * 0.9
+        if not facts.is_on_kernel:
+            waits = [_waited_for_buffer(facts, each) for each in ("receive-window", "send-buffer")]
+            evidence = 0.95 * facts.room * min(1.0, sum(waits))
+        yield Proposal("", settings, cause, evidence)
 
 
 def application(facts: Facts) -> Iterator[Proposal]:
@@ -93,9 +140,9 @@ def coupling(facts: Facts) -> Iterator[Proposal]:
         f'"{control}" couples the {len(facts.paths)} paths, so that together they grow no faster than one: '
         f"the sender waited for its congestion windows for {100 * waited:.0f} % of the time"
     )
-    yield of_flow(facts, {"congestion": "reno"}, cause, 0.6 * facts.gap * waited)
+    yield of_flow(facts, {"congestion": "reno"}, cause, 0.45 * facts.room * waited)
     if facts.settings.get("couple") != "shared":
-        yield of_flow(facts, {"couple": "shared"}, cause, 0.4 * facts.gap * waited)
+        yield of_flow(facts, {"couple": "shared"}, cause, 0.4 * facts.room * waited)
 
 
 def control(facts: Facts) -> Iterator[Proposal]:
@@ -111,9 +158,42 @@ def control(facts: Facts) -> Iterator[Proposal]:
         )
     else:
         cause = f'"{current}" grew its windows too slowly after {lost:,} retransmissions'
+    free = facts.free_share(lossy) if lossy else facts.room
     for name, weight in (("bbr", 0.8 if lossy else 0.3), ("cubic", 0.25)):
         if name != current:
-            yield of_flow(facts, {"congestion": name}, cause, weight * facts.gap * waited)
+            evidence = weight * free * waited
+            if name == "bbr":
+                evidence = max(evidence, 0.7 * held_up(facts), _of_divided_answers(facts) / facts.rate_weight)
+            yield of_flow(facts, {"congestion": name}, cause, evidence)
+
+
+def _of_divided_answers(facts: Facts) -> float:
+    """The share of the time of answers that an idle path saves, if they wait in the queue of another one.
+
+    A control with short queues leaves the rest of an answer to the idle path. Both paths then end at the same time.
+    """
+    size, times = facts.settings["workload"].get("response"), facts.flow.get("response_time_s")
+    paths = [path for path in facts.paths if not path.report["backup"]]
+    idle = [path for path in paths if not _is_answering(path)]
+    is_known = all(_answer_rate_bps(path) for path in paths)
+    if facts.protocol not in MULTIPATH or not isinstance(size, str) or not times or not idle or not is_known:
+        return 0.0
+    total_bps = sum(_answer_rate_bps(path) for path in paths)
+    waiting = sum(_answer_rate_bps(path) * path.rtt_s for path in paths)
+    longest_s = max(path.rtt_s for path in idle)
+    divided_s = max(longest_s, (8.0 * size_bytes(size) + waiting) / total_bps)
+    return max(0.0, _DIVIDED_WEIGHT * (1.0 - divided_s / times["mean"]))
+
+
+def _answer_rate_bps(path: PathFacts) -> float:
+    """Rate of the links that carry the answers, bit/s; 0 if unknown."""
+    rates = [side.rate_bps or 0.0 for side in path.back]
+    return min(rates, default=0.0)
+
+
+def _is_answering(path: PathFacts) -> bool:
+    """Whether answers come over a path."""
+    return max((side.report["utilisation"] or 0.0 for side in path.back), default=0.0) >= _MIN_EVIDENCE
 
 
 def scheduler(facts: Facts) -> Iterator[Proposal]:
@@ -124,10 +204,14 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
     shares = [(facts.while_open(path.goodput_bps) / path.rate_bps, path) for path in facts.paths if path.rate_bps]
     share, idle = min(shares, key=lambda each: each[0], default=(1.0, None))
     where = "" if idle is None else f': path "{idle.name}" carried {100 * share:.0f} % of its rate'
+    evidence = 0.3 * facts.gap * (1.0 - min(1.0, share))
+    if not facts.is_on_kernel:
+        is_own = current == "redundant" or facts.waited_share("scheduler") >= _MIN_EVIDENCE
+        evidence = max(0.5 * held_up(facts), facts.room if is_own else 0.1 * facts.room)
     for name in _SCHEDULERS:
         if name != current:
             cause = f'Scheduler "{current}" leaves room on the paths{where}'
-            yield of_flow(facts, {"scheduler": name}, cause, 0.3 * facts.gap * (1.0 - min(1.0, share)))
+            yield of_flow(facts, {"scheduler": name}, cause, evidence)
 
 
 def reinjection(facts: Facts) -> Iterator[Proposal]:
@@ -138,18 +222,22 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
     halved = int(counters.get("penalisations") or 0)
     share = min(1.0, copies / packets)
     sent_twice = f"{copies:,} of {packets:,} data packets ({100 * share:.0f} %) were copies of data on another path"
+    evidence = share
+    if not facts.is_on_kernel:
+        copied = sum(facts.copied_bps(path, _REINJECTED) for path in facts.paths)
+        evidence = _COPIES_WEIGHT * facts.share_of(copied)
     keys = {"mptcp": "opportunistic_retransmission", "cmt-sctp": "chunk_rescheduling"}
     key = keys.get(facts.protocol)
     if key is None or not (copies or halved):
         return
     if facts.settings[key]:
-        yield of_flow(facts, {key: False}, f"Reinjection wastes capacity: {sent_twice}", share)
+        yield of_flow(facts, {key: False}, f"Reinjection wastes capacity: {sent_twice}", evidence)
     if facts.settings["penalisation"]:
         cause = f"Penalisation halved the window of a path {halved:,} times because its data blocked a full buffer"
         yield of_flow(facts, {"penalisation": False}, cause, min(facts.gap, 0.01 * halved))
         if facts.settings[key]:
             cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {halved:,} windows halved"
-            yield of_flow(facts, {key: False, "penalisation": False}, cause, share)
+            yield of_flow(facts, {key: False, "penalisation": False}, cause, evidence)
 
 
 def host_cost(facts: Facts) -> Iterator[Proposal]:
@@ -186,8 +274,8 @@ def backup(facts: Facts) -> Iterator[Proposal]:
         return
     idle = sum(path.rate_bps or 0.0 for path in facts.paths if path.report["backup"])
     cause = f"Link {_names(names)} is only a backup: {mbps(idle)} wait for the failure of the other paths"
-    total = sum(path.rate_bps or 0.0 for path in facts.paths)
-    yield of_flow(facts, {"backup": []}, cause, idle / total if total else 0.5, names[0])
+    evidence = facts.share_of(FULL_SHARE * idle) if idle else 0.5
+    yield of_flow(facts, {"backup": []}, cause, evidence, names[0])
 
 
 def timeouts(facts: Facts) -> Iterator[Proposal]:
@@ -197,7 +285,7 @@ def timeouts(facts: Facts) -> Iterator[Proposal]:
         return
     longest_s = max(path.report["rto_s"] or 0.0 for path in facts.paths)
     cause = f"{count:,} timeouts interrupted the flow; the timeout is at least {facts.settings['rto_min']}"
-    evidence = min(1.0, count * longest_s / facts.open_s) * facts.gap if facts.open_s else 0.0
+    evidence = _TIMEOUTS_WEIGHT * min(1.0, count * longest_s / facts.open_s) * facts.gap if facts.open_s else 0.0
     tail = {"tail_loss_probe": True} if facts.protocol in ("sctp", "cmt-sctp") else {"recovery": "rack"}
     for key, value in tail.items():
         if facts.settings[key] != value:
@@ -211,12 +299,12 @@ def slow_start(facts: Facts) -> Iterator[Proposal]:
     kind = facts.settings["workload"]["kind"]
     completion_s = facts.flow["completion_s"]
     trips = completion_s / facts.largest_rtt_s if completion_s and facts.largest_rtt_s else float("inf")
-    if kind not in ("file", "request-response") or (kind == "file" and trips > _MAX_SHORT_TRIPS):
+    if kind not in ("file", "request-response") or (kind == "file" and trips > MAX_SHORT_TRIPS):
         return
     if facts.protocol in ("tcp", "mptcp") and facts.settings["initial_window"] < 40:  # noqa: PLR2004
         lasts = f"took {trips:.0f} round trips" if kind == "file" else "consists of short responses"
         cause = f"The transfer {lasts}, most of them in slow start from {facts.settings['initial_window']} segments"
-        yield of_flow(facts, {"initial_window": 40}, cause, 0.3)
+        yield of_flow(facts, {"initial_window": 40}, cause, 0.36 if kind == "file" else _MIN_EVIDENCE)
     if facts.protocol in ("sctp", "cmt-sctp") and facts.settings["abc_limit"]:
         cause = f"Slow start grows by at most {facts.settings['abc_limit']} packets for each acknowledgement"
         yield of_flow(facts, {"abc_limit": False}, cause, 0.3)
@@ -233,9 +321,12 @@ def initial_path(facts: Facts) -> Iterator[Proposal]:
         other = next((path for path in facts.paths if link in path.report["links"]), None)
         seen = "" if other is None else f'; path "{other.name}" has {ms(other.rtt_s)}'
         cause = f'The connection begins on path "{first.name}" with a round trip of {ms(first.rtt_s)}{seen}'
-        evidence = 0.2 if facts.protocol in MULTIPATH else 0.5
-        if other is not None and other.rtt_s >= first.rtt_s and (other.rate_bps or 0.0) <= (first.rate_bps or 0.0):
-            evidence = _MIN_EVIDENCE
+        evidence = _MIN_EVIDENCE
+        if facts.protocol not in MULTIPATH:
+            known = None if other is None else other.rate_bps
+            unused = min(_unused_bps(facts, [link]), _unused_bps(facts, facts.unused_links()))
+            rate_bps = unused if known is None else known
+            evidence = max(evidence, facts.share_of(FULL_SHARE * rate_bps - facts.while_open(facts.goodput_bps)))
         yield of_flow(facts, {"initial_path": facts.first_path(link)}, cause, evidence, link)
 
 
@@ -251,12 +342,12 @@ def single_path(facts: Facts) -> Iterator[Proposal]:
         if not own or not others:
             continue
         reached_bps = facts.while_open(facts.goodput_bps)
-        is_slower = bool(path.rate_bps and reached_bps < path.rate_bps)
+        more_bps = FULL_SHARE * (path.rate_bps or 0.0) - reached_bps
         cause = (
             f'The flow reaches {mbps(reached_bps)} with all paths, path "{path.name}" alone could carry '
             f"{mbps(path.rate_bps or 0.0)}"
         )
-        evidence = 0.4 * facts.gap if is_slower and path is best else _MIN_EVIDENCE
+        evidence = max(_MIN_EVIDENCE, 0.3 * facts.share_of(more_bps)) if path is best else _MIN_EVIDENCE
         yield of_flow(facts, {"backup": others}, cause, evidence, path.name)
 
 
@@ -266,12 +357,13 @@ def multipath(facts: Facts) -> Iterator[Proposal]:
     if not unused:
         return
     cause = f"Link {_names(unused)} carries nothing of this flow{facts.obstacle_of(unused)}"
+    evidence = facts.share_of(FULL_SHARE * _unused_bps(facts, unused))
     if facts.protocol in MULTIPATH:
         if facts.settings["paths"] != "fullmesh":
-            yield of_flow(facts, {"paths": "fullmesh"}, cause + f' with paths = "{facts.settings["paths"]}"', 0.5)
+            yield of_flow(facts, {"paths": "fullmesh"}, cause + f' with paths = "{facts.settings["paths"]}"', evidence)
         return
     wanted = "mptcp" if facts.protocol == "tcp" else "cmt-sctp"
-    yield of_flow(facts, {"protocol": wanted}, f"{cause}: {facts.protocol} uses one path at a time", 0.4)
+    yield of_flow(facts, {"protocol": wanted}, f"{cause}: {facts.protocol} uses one path at a time", evidence)
 
 
 def handshake(facts: Facts) -> Iterator[Proposal]:
@@ -297,7 +389,7 @@ def nagle(facts: Facts) -> Iterator[Proposal]:
     is_on = facts.settings.get("nagle", facts.protocol in ("sctp", "cmt-sctp"))
     if is_on and facts.settings["workload"]["kind"] in ("messages", "rate", "request-response"):
         cause = "Nagle's algorithm holds small packets back while others are in flight"
-        yield of_flow(facts, {"nagle": False}, cause, 0.1)
+        yield of_flow(facts, {"nagle": False}, cause, 0.05)
 
 
 def association(facts: Facts) -> Iterator[Proposal]:
@@ -307,16 +399,35 @@ def association(facts: Facts) -> Iterator[Proposal]:
     settings: Mapping[str, object] = facts.settings
     if settings["max_burst"]:
         cause = f"At most {settings['max_burst']} packets leave at once on a path"
-        yield of_flow(facts, {"max_burst": False}, cause, 0.1 * facts.gap)
+        yield of_flow(facts, {"max_burst": False}, cause, facts.room * facts.waited_share("pacing"))
     if facts.protocol == "cmt-sctp":
         waited = facts.waited_share("send-buffer") + facts.waited_share("receive-window")
         for value in ("none", "both"):
             if settings["buffer_splitting"] != value:
                 cause = f'Buffers are split by "{settings["buffer_splitting"]}": a full share blocked the flow'
-                yield of_flow(facts, {"buffer_splitting": value}, cause, 0.5 * facts.gap * min(1.0, waited))
+                yield of_flow(facts, {"buffer_splitting": value}, cause, 0.5 * facts.room * min(1.0, waited))
         if not settings["nr_sack"]:
             cause = "Data that arrived out of order stays in the send buffer"
-            yield of_flow(facts, {"nr_sack": True}, cause, 0.5 * facts.gap * min(1.0, waited))
+            yield of_flow(facts, {"nr_sack": True}, cause, 0.5 * facts.room * min(1.0, waited))
+
+
+def _unused_bps(facts: Facts, names: list[str]) -> float:
+    """Rate that paths over unused links would add, bit/s: that of the host whose unused links carry less."""
+    links = [link for link in facts.links_of_ends() if link["name"] in names]
+    ends = (facts.flow["from"], facts.flow.get("through") or facts.flow["to"])
+    rates = [sum(_link_rate_bps(facts, link) for link in links if end in link["between"]) for end in ends]
+    return min((rate for rate in rates if rate), default=0.0)
+
+
+def _link_rate_bps(facts: Facts, link: Mapping[str, Any]) -> float:
+    """Rate of a link towards the flow's receiver, bit/s; 0 if it is down, the flow's own if it follows a trace."""
+    if link["state"] == "down":
+        return 0.0
+    # A link of the receiver ends there; all others begin at the sender.
+    receiver = facts.flow["to"]
+    is_forward = link["between"][1] == receiver or receiver not in link["between"]
+    values = link if is_forward else {**link, **link.get("reverse", {})}
+    return bits_per_second(values["rate"]) if isinstance(values["rate"], str) else facts.goodput_bps
 
 
 def _sizes(current: str, needed_bytes: float) -> dict[str, float]:

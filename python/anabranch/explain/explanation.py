@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from anabranch._core.simulator import LARGEST_SEED
+from anabranch._core.simulator import LARGEST_SEED, validate
 from anabranch._core.worlds import LABELS
 from anabranch.errors import InputError
 from anabranch.explain.facts import Facts, goodput_bps
@@ -47,6 +47,10 @@ _MAX_VERIFIED = 3
 _MAX_PAIRED = 8
 """Maximum number of remedies of different kinds that are tried in pairs."""
 _MIN_EVIDENCE = 0.05
+_MIN_LIKELY_EVIDENCE = 0.09
+"""Evidence of a gain of 10 %, below which nothing to mend is the more likely answer."""
+_MIN_SURE_EVIDENCE = 0.2
+"""Evidence from which on nothing to mend is no answer."""
 _MAX_UNVERIFIED = 3
 _MAX_SAME_DIFFERENCE = 0.01
 _MAX_KERNEL_DIFFERENCE = 0.2
@@ -161,6 +165,46 @@ def explain(scenario: Scenario, options: Options | None = None, world: World = "
         return work.verified() if chosen.runs else work.unverified()
 
 
+def explain_without_runs(scenario: Scenario, document: Document, options: Options | None = None) -> Explanation:
+    """Name the causes of a finished run of a scenario by rules, without running anything.
+
+    Args:
+        scenario: The scenario, with its settings.
+        document: The result of its run.
+        options: The flow and the aim.
+
+    Raises:
+        InputError: If the flow or an option is not valid.
+
+    """
+    chosen = replace(options or Options(), runs=False)
+    chosen.check()
+    facts = Facts.of(document, chosen.flow)
+    facts.check_duration()
+    with Trials(1, chosen.time_limit_s) as trials:
+        return _ExplanationRuns(scenario, trials, chosen, facts, validate).unverified()
+
+
+def measure_remedies(scenario: Scenario, options: Options | None = None) -> list[Finding]:
+    """All remedies with their gains for one seed, unranked; in pairs, too, where none helps alone.
+
+    Args:
+        scenario: The scenario.
+        options: The flow, the aim, the seed and the limits.
+
+    Raises:
+        InputError: If the scenario, the flow or an option is not valid.
+        RunFailed: If a run breaks off.
+
+    """
+    chosen = options or Options()
+    chosen.check()
+    with Trials(chosen.jobs, chosen.time_limit_s) as trials:
+        facts = Facts.of(trials.first(scenario, chosen.seed), chosen.flow)
+        facts.check_duration()
+        return _ExplanationRuns(scenario, trials, chosen, facts, check_of("sim", scenario)).screened()
+
+
 class _ExplanationRuns:
     """The runs of one explanation."""
 
@@ -181,20 +225,32 @@ class _ExplanationRuns:
     def unverified(self) -> Explanation:
         """The causes by evidence alone, at most three."""
         likely = _likely(self._facts, self._accepts)
-        return self._explanation(likely or [self._nothing([])], [])
+        nothing = self._nothing([])
+        strongest = likely[0].evidence if likely else 0.0
+        if strongest < _MIN_LIKELY_EVIDENCE:
+            found = [nothing, *likely]
+        elif strongest < _MIN_SURE_EVIDENCE:
+            found = [*likely[: _MAX_UNVERIFIED - 1], nothing]
+        else:
+            found = likely
+        return self._explanation(found[:_MAX_UNVERIFIED], [])
 
     def verified(self) -> Explanation:
         """The causes by the gains of their remedies."""
         if self._options.reps > 1:
             self._second = self._trials.run([self._request(self._seeds()[0], ())])[0]
+        best, rest = self._repeated(_without_idle_parts(_best_of_kinds(self.screened())))
+        remedies = [*(each for each in ranked(best) if each.is_remedy), *(each for each in rest if each.is_remedy)]
+        others = ranked([each for each in (*best, *rest) if not each.is_remedy])
+        return self._explanation(remedies or [self._nothing(others)], others)
+
+    def screened(self) -> list[Finding]:
+        """All remedies with their gains for the first seed; in pairs, too, where none helps alone."""
         proposed = sorted(self._proposed(), key=lambda each: -each.evidence)
         screened = self._screened(proposed, _SCREENING_SHARE)
         if not any(each.is_remedy for each in screened):
             screened += self._screened(self._pairs(screened), _SCREENING_SHARE)
-        best, rest = self._repeated(_without_idle_parts(_best_of_kinds(screened)))
-        remedies = [*(each for each in ranked(best) if each.is_remedy), *(each for each in rest if each.is_remedy)]
-        others = ranked([each for each in (*best, *rest) if not each.is_remedy])
-        return self._explanation(remedies or [self._nothing(others)], others)
+        return screened
 
     def _accepts(self, settings: Sequence[str]) -> bool:
         return is_valid(self._scenario, settings, self._check)

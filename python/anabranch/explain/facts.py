@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from anabranch.fairness.capacity import Direction
 
 _PACKET_BYTES = 1500
+_MATHIS_FACTOR = 1.22
+_PAYLOAD_SHARE = 0.93
+"""Payload as a share of the rate of a link that is full."""
+MAX_SHORT_TRIPS = 40
+"""Number of round trips below which slow start is a large part of a transfer."""
+COPIES = ("copy", "opportunistic-retransmission", "chunk-rescheduling", "reinjection")
+"""Kinds of data that another path carries, too."""
+_MIN_LOSSES = 3
 _MIN_TRIPS = 3
 """Minimum number of round trips of a flow that can be explained."""
 
@@ -66,6 +74,12 @@ class Side:
     def queue_s(self) -> float:
         """Mean waiting time in the queue, seconds; 0 if the rate is unknown."""
         return 8.0 * float(self.report["occupancy_bytes"]["mean"]) / self.rate_bps if self.rate_bps else 0.0
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the packets that the link itself lost; 0 for few losses, which may be chance."""
+        lost = self.report["drops_by_cause"].get("loss") or 0
+        return lost / self.report["packets"] if lost >= _MIN_LOSSES and self.report["packets"] else 0.0
 
     @property
     def has_loss(self) -> bool:
@@ -230,6 +244,84 @@ class Facts:
         if not self.possible_bps:
             return 0.5
         return min(1.0, max(0.0, 1.0 - self.while_open(self.goodput_bps) / self.possible_bps))
+
+    @property
+    def is_on_kernel(self) -> bool:
+        """Whether the run was in the kernel's world, which lacks most waiting times and kinds of data."""
+        return bool(self.document["world"] == "kernel")
+
+    def free_bps(self, path: PathFacts) -> float:
+        """Payload that the slowest link of a path would carry in addition while the flow is open, bit/s."""
+        slowest = min(
+            (side for side in path.there if side.rate_bps), key=lambda side: side.rate_bps or 0.0, default=None
+        )
+        if slowest is None:
+            return 0.0
+        used = self.while_open(float(slowest.report["utilisation"] or 0.0))
+        return _PAYLOAD_SHARE * (slowest.rate_bps or 0.0) * max(0.0, 1.0 - used)
+
+    def copied_bps(self, path: PathFacts, kinds: Iterable[str]) -> float:
+        """Rate of some kinds of data that another path or an earlier packet carries, too, bit/s.
+
+        Args:
+            path: The path.
+            kinds: Keys of `bytes_by_kind`.
+
+        """
+        sent = path.report.get("bytes_by_kind") or {}
+        total = math.fsum(sent.values())
+        copies = math.fsum(sent.get(kind) or 0 for kind in kinds)
+        return self.while_open(float(path.report["throughput_bps"] or 0.0)) * copies / total if total else 0.0
+
+    def share_of(self, more_bps: float) -> float:
+        """An additional rate as a share of the rate that the flow would have with it: the evidence of its remedy."""
+        now = self.while_open(self.goodput_bps)
+        return more_bps / (now + more_bps) if more_bps > 0.0 else 0.0
+
+    @cached_property
+    def room_bps(self) -> float:
+        """Additional rate of the flow if its open paths carried what their losses permit, and no data twice, bit/s."""
+        used = [path for path in self.paths if not path.report["backup"]]
+        return math.fsum(self._usable_bps(path) + self.copied_bps(path, COPIES) for path in used)
+
+    def _usable_bps(self, path: PathFacts) -> float:
+        """The free rate of a path up to the rate that a loss-based control reaches in spite of random losses.
+
+        The rate is that of Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm" (1997).
+        """
+        free_bps = self.free_bps(path)
+        lost = sum(side.lost_share for side in path.there)
+        if not lost or not path.srtt_s:
+            return free_bps
+        limit_bps = 8.0 * _MATHIS_FACTOR * _PACKET_BYTES / (path.srtt_s * math.sqrt(lost))
+        return min(free_bps, max(0.0, limit_bps - self.while_open(path.goodput_bps)))
+
+    @cached_property
+    def room(self) -> float:
+        """`room_bps` as a share of the rate that the flow would have; the kernel's world knows only the whole gap."""
+        return self.gap if self.is_on_kernel else self.share_of(self.room_bps)
+
+    def free_share(self, links: Iterable[str]) -> float:
+        """The share that the flow would gain if its paths over some links were full."""
+        if self.is_on_kernel:
+            return self.gap
+        names = set(links)
+        over = [path for path in self.paths if names & {side.link for side in path.there}]
+        return self.share_of(math.fsum(self.free_bps(path) for path in over))
+
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether the flow transfers a file in few round trips, so that its rate is not that of its links."""
+        completion_s = self.flow["completion_s"]
+        is_file = self.settings["workload"]["kind"] == "file"
+        return bool(is_file and completion_s and completion_s <= MAX_SHORT_TRIPS * self.largest_rtt_s)
+
+    @property
+    def rate_weight(self) -> float:
+        """Weight of remedies that add rate: they hardly change short transfers, and answers that wait for requests."""
+        if self.settings["workload"]["kind"] == "request-response":
+            return 0.1
+        return 0.15 if self.is_short else 1.0
 
     def check_duration(self) -> None:
         """Refuse a flow that is measured for less than three round trips.

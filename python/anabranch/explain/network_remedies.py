@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from anabranch.explain.proposals import Proposal, mbps, ms, of_flow
-from anabranch.fairness.capacity import seconds
+from anabranch.explain.proposals import FULL_SHARE, Proposal, mbps, ms, of_flow
+from anabranch.fairness.capacity import bits_per_second, seconds
 from anabranch.sweep import literal, setting
 
 if TYPE_CHECKING:
@@ -19,6 +19,16 @@ _MIN_PACKETS = 20
 _USUAL_MTU = 1500
 _MIN_BLOATED_TRIPS = 2.0
 """Duration of a full queue, in round trips of its path, from which on the queue is too long."""
+_MIN_LATE_TRIPS = 10.0
+"""Duration of a full queue, in round trips of its path, from which on it makes data late."""
+_MIN_QUEUED_TRIPS = 0.5
+"""Mean waiting time in such a queue, in round trips of its path, from which on data is late."""
+_LONG_QUEUE_EVIDENCE = 0.05
+"""Evidence of a long queue that only delays packets."""
+_MIN_HELD_UP_SHARE = 0.1
+"""Share of the time with a full buffer from which on late data holds the other paths up."""
+_MIN_HELD_BACK_SHARE = 0.15
+"""Share of the possible rate that the paths carry and the receiver holds back from which on data is late."""
 _MIN_BUSY_SHARE = 0.5
 """Share of the time from which on a link for acknowledgements counts as busy."""
 
@@ -33,7 +43,8 @@ def _random_loss(facts: Facts) -> Iterator[Proposal]:
         if side.has_loss:
             lost = side.report["drops_by_cause"].get("loss") or 0
             cause = f'Link "{side.link}" lost {lost:,} of {side.report["packets"]:,} packets at random'
-            yield _of_link(side, "loss", {"model": "none"}, cause, 0.7 * facts.gap)
+            evidence = 0.95 * facts.free_share([side.link]) if side.lost_share else 0.0
+            yield _of_link(side, "loss", {"model": "none"}, cause, evidence)
 
 
 def queue_too_short(facts: Facts) -> Iterator[Proposal]:
@@ -54,7 +65,7 @@ def _queue_too_short(facts: Facts) -> Iterator[Proposal]:
                 f"traffic ({packets} packets), and dropped {dropped:,} packets"
             )
             weight = 0.9 * (1.0 - side.limit_bytes / product)
-            yield _of_link(side, "queue.limit", f"{packets} packets", cause, weight * facts.gap)
+            yield _of_link(side, "queue.limit", f"{packets} packets", cause, weight * facts.free_share([side.link]))
 
 
 def bufferbloat(facts: Facts) -> Iterator[Proposal]:
@@ -67,8 +78,26 @@ def bufferbloat(facts: Facts) -> Iterator[Proposal]:
                 f'The queue of link "{side.link}" can hold {ms(side.limit_s)} of traffic and delayed packets by '
                 f'{ms(side.queue_s)} on average; path "{path.name}" has a round trip of {ms(path.rtt_s)} without it'
             )
-            evidence = facts.gap * min(1.0, side.queue_s / (side.queue_s + path.rtt_s or 1.0))
-            yield _of_link(side, "queue", {"kind": "codel"}, cause, 0.6 * evidence)
+            weight = min(1.0, side.queue_s / (side.queue_s + path.rtt_s or 1.0))
+            yield _of_link(
+                side, "queue", {"kind": "codel"}, cause, weight * max(0.65 * held_up(facts), _LONG_QUEUE_EVIDENCE)
+            )
+
+
+def held_up(facts: Facts) -> float:
+    """The gap of a flow that waits for late data of a path with a long queue; 0 for others.
+
+    Late data fills buffers, or the receiver holds back more than the paths lack.
+    """
+    sides = [(path, side) for path in facts.paths for side in path.there if len(facts.paths) > 1]
+    late = [
+        side
+        for path, side in sides
+        if side.limit_s >= _MIN_LATE_TRIPS * path.rtt_s > 0.0 and side.queue_s >= _MIN_QUEUED_TRIPS * path.rtt_s
+    ]
+    buffers = facts.waited_share("receive-window") + facts.waited_share("send-buffer")
+    is_waiting = buffers >= _MIN_HELD_UP_SHARE or facts.gap >= facts.room + _MIN_HELD_BACK_SHARE
+    return facts.gap if late and is_waiting else 0.0
 
 
 def reverse_path(facts: Facts) -> Iterator[Proposal]:
@@ -89,14 +118,15 @@ def _reverse_path(facts: Facts) -> Iterator[Proposal]:
             f'Acknowledgements wait on link "{side.link}", whose reverse direction was busy for {100 * used:.0f} % of '
             f"the time and delayed packets by {ms(side.queue_s)} on average"
         )
-        evidence = facts.gap * used
+        evidence = facts.free_share([side.link]) * used
         if side.rate_bps and there and there > side.rate_bps:
             yield _of_link(side, "rate", f"{there / 1e6:g} Mbit/s", cause, 0.8 * evidence, kept=data)
         if side.values["queue"]["kind"] == "fifo":
             yield _of_link(side, "queue", {"kind": "fq-codel"}, cause, 0.7 * evidence, kept=data)
         if side.has_loss:
             lost = f'Link "{side.link}" loses acknowledgements'
-            yield _of_link(side, "loss", {"model": "none"}, lost, 0.2, kept=data)
+            evidence = 0.5 * facts.free_share([side.link]) if side.lost_share else 0.0
+            yield _of_link(side, "loss", {"model": "none"}, lost, evidence, kept=data)
 
 
 def down(facts: Facts) -> Iterator[Proposal]:
@@ -105,7 +135,9 @@ def down(facts: Facts) -> Iterator[Proposal]:
     for link in facts.spelt_out["link"]:
         if link["name"] in on_paths and link["state"] == "down":
             cause = f'Link "{link["name"]}" is down at the start{facts.obstacle_of([link["name"]])}'
-            yield Proposal(link["name"], (f'link.{link["name"]}.state="up"',), cause, 0.5)
+            rate_bps = bits_per_second(link["rate"]) if isinstance(link["rate"], str) else facts.goodput_bps
+            evidence = facts.share_of(FULL_SHARE * rate_bps)
+            yield Proposal(link["name"], (f'link.{link["name"]}.state="up"',), cause, evidence)
     by_link: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for number, event in enumerate(facts.spelt_out.get("event", [])):
         if event.get("link") in on_paths:
@@ -187,7 +219,9 @@ def _of_several(found: list[Proposal]) -> list[Proposal]:
         return found
     settings = [setting for each in firsts.values() for setting in each.settings]
     causes = ". ".join(each.cause for each in firsts.values())
-    evidence = min(1.0, 1.05 * max(each.evidence for each in found))
+    # The rates that the remedies add do not depend on each other.
+    more = sum(each.evidence / max(1e-9, 1.0 - each.evidence) for each in firsts.values())
+    evidence = more / (1.0 + more)
     return [*found, Proposal(", ".join(firsts), tuple(dict.fromkeys(settings)), causes, evidence)]
 
 

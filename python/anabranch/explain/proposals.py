@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from anabranch.explain.facts import Facts, PathFacts
     from anabranch.sweep import Setting
 
+FULL_SHARE = 0.9
+"""Share of its rate that a path carries after it has been added."""
 _MEGABYTE = 1e6
 _MAX_BUFFER_MB = 64
 

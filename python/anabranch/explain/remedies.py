@@ -5,7 +5,7 @@ A function yields nothing where its kind does not apply. A new kind is one funct
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anabranch.explain import endpoint_remedies as ends
@@ -26,6 +26,8 @@ class Kind:
     title: str
     """Noun phrase for the cause in tables."""
     propose: Callable[[Facts], Iterator[Proposal]]
+    adds_rate: bool = True
+    """Whether the remedy helps by a larger rate of the links, which short transfers do not reach."""
 
 
 KINDS: tuple[Kind, ...] = (
@@ -35,11 +37,11 @@ KINDS: tuple[Kind, ...] = (
     Kind("buffers", "both buffers too small", ends.buffers),
     Kind("backup", "path is only a backup", ends.backup),
     Kind("path-not-used", "links without a path of the flow", ends.multipath),
-    Kind("path-down", "link down, late or changed by an event", net.down),
-    Kind("middlebox", "middlebox changes or drops packets", net.middleboxes),
+    Kind("path-down", "link down, late or changed by an event", net.down, adds_rate=False),
+    Kind("middlebox", "middlebox changes or drops packets", net.middleboxes, adds_rate=False),
     Kind("host-cost", "host too slow for its packets", ends.host_cost),
     Kind("mtu", "packets too small or too large", net.mtu),
-    Kind("handshake", "slow or failed handshake", ends.handshake),
+    Kind("handshake", "slow or failed handshake", ends.handshake, adds_rate=False),
     Kind("random-loss", "link loses packets at random", net.random_loss),
     Kind("control", "congestion control", ends.control),
     Kind("coupling", "coupling gives capacity away", ends.coupling),
@@ -51,7 +53,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("single-path", "one path alone is faster", ends.single_path),
     Kind("initial-path", "connection begins on the wrong path", ends.initial_path),
     Kind("timeouts", "retransmission timeouts", ends.timeouts),
-    Kind("slow-start", "short transfer in slow start", ends.slow_start),
+    Kind("slow-start", "short transfer in slow start", ends.slow_start, adds_rate=False),
     Kind("nagle", "small packets held back", ends.nagle),
     Kind("association", "settings of SCTP", ends.association),
 )
@@ -64,7 +66,10 @@ def proposed(facts: Facts) -> Iterator[tuple[Kind, Proposal]]:
         facts: The facts about a flow.
 
     """
-    return ((kind, proposal) for kind in KINDS for proposal in kind.propose(facts))
+    for kind in KINDS:
+        weight = facts.rate_weight if kind.adds_rate else 1.0
+        for proposal in kind.propose(facts):
+            yield kind, proposal if weight == 1.0 else replace(proposal, evidence=weight * proposal.evidence)
 
 
 """All kinds that have a remedy, in the order in which equal ones are tried."""
