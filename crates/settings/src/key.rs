@@ -175,9 +175,14 @@ impl Takes {
                 let names: Vec<_> = list().iter().map(|choice| choice.name).collect();
                 format!("is {}; {}", quoted(text), remedy(text, &names, "valid values"))
             }),
-            Self::PathManager => path_manager::parse(text)
-                .map(Value::PathManager)
-                .map_err(|problem| format!("is wrong: {problem}")),
+            Self::PathManager => match path_manager::parse(text) {
+                // Only a scenario names gateways.
+                Ok(choice) if choice.entry.uses_gateways => {
+                    Err(format!("is {}, which only scenarios can use: a host needs gateways", quoted(text)))
+                }
+                Ok(choice) => Ok(Value::PathManager(choice)),
+                Err(problem) => Err(format!("is wrong: {problem}")),
+            },
             Self::Integers { min, max } => {
                 let number =
                     |part: &str| part.trim().parse().ok().filter(|number| (min..=max).contains(number));

@@ -104,6 +104,15 @@ fn wrong_texts_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn binder_is_refused_outside_of_scenarios() {
+    let mut config = mptcp::Config::default();
+    assert_eq!(
+        config.set("paths", "binder").unwrap_err(),
+        "paths is \"binder\", which only scenarios can use: a host needs gateways"
+    );
+}
+
+#[test]
 fn keys_of_one_protocol_have_different_names() {
     for protocol in protocols() {
         let mut names: Vec<_> = protocol.entries().iter().map(|(key, _)| key.name).collect();
