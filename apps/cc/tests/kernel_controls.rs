@@ -78,14 +78,14 @@ fn apart(lines: &str) -> Output {
         .expect("unshare is installed")
 }
 
-/// Counts the BPF programs of congestion controls in the kernel, by one that each of them has.
+/// Counts the congestion controls whose BPF programs are in the kernel: each has one program called `avoid`.
 fn programs() -> usize {
     libbpf_rs::query::ProgInfoIter::default()
         .filter(|program| program.name.to_string_lossy() == "avoid")
         .count()
 }
 
-/// Waits until the number of these programs is at most `most`; returns false after a timeout.
+/// Waits until at most `most` congestion controls are in the kernel; returns false after a timeout.
 fn falls_to(most: usize) -> bool {
     (0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));

@@ -64,7 +64,7 @@ pub struct HostInterface {
     pub device: String,
     /// The link of which this interface is an end.
     pub link: String,
-    /// The address among those of the interface.
+    /// Identifies the address among the addresses of the interface.
     #[serde(skip)]
     pub of: InterfaceAddress,
     /// The address.

@@ -20,7 +20,7 @@ pub trait Put {
     /// An address: 4 or 6, and its bytes.
     fn put_address(&mut self, address: IpAddr);
 
-    /// Items behind their number, each by `put`; [`Fields::list`] reads them.
+    /// Appends the number of items and then each item by `put`; [`Fields::list`] reads them.
     fn put_list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, put: impl FnMut(T, &mut Self));
 }
 

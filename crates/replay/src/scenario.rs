@@ -47,7 +47,8 @@ impl<C: RealClock> RecordedClock<C> {
         Self { clock, writer: RefCell::new(recording.map(|recording| recording.0)) }
     }
 
-    /// Ends the recording, if there is one: returns the clock, and the first error of writing.
+    /// Ends the recording, if there is one. Returns the clock, and the first error that occurred when the
+    /// recording was written.
     pub fn finish(self) -> (C, io::Result<()>) {
         (self.clock, self.writer.into_inner().map_or(Ok(()), Writer::finish))
     }

@@ -100,7 +100,7 @@ impl Writer {
     /// Ends the recording.
     ///
     /// # Errors
-    /// The first error of writing it.
+    /// The first error that occurred when the recording was written.
     pub fn finish(mut self) -> io::Result<()> {
         let counts = self.counts;
         self.record(|_, frame| {

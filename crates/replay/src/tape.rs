@@ -139,7 +139,7 @@ impl Tape {
     /// Ends the recording.
     ///
     /// # Errors
-    /// The first error of writing it.
+    /// The first error that occurred when the recording was written.
     pub fn finish(self) -> io::Result<()> {
         self.writer.finish()
     }

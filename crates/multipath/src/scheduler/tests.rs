@@ -347,7 +347,7 @@ fn otias_counts_free_window_and_waiting_round_trips() {
     assert_eq!(
         first_of_far(PathState { srtt: None, ..state(0, 20) }),
         Some(1000),
-        "the first one has left already"
+        "all data up to this offset has been sent"
     );
 }
 

@@ -47,7 +47,7 @@ pub struct Attachment {
     pub interface: Interface,
     /// The network namespace of the host.
     pub namespace: Namespace,
-    /// The name of the interface there.
+    /// The name of the interface in that namespace.
     pub device: String,
 }
 
@@ -522,7 +522,7 @@ impl Running {
         Arc::clone(&self.control)
     }
 
-    /// The number of its thread, for setting its priority.
+    /// The number of the emulator's thread, for setting its priority.
     pub const fn thread_id(&self) -> i32 {
         self.id
     }
@@ -532,7 +532,7 @@ impl Running {
         self.thread.is_finished()
     }
 
-    /// Stops it, if it has not ended, and waits for it.
+    /// Stops the emulator if it still runs, and waits for its end.
     ///
     /// # Errors
     ///

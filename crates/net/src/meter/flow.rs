@@ -81,7 +81,7 @@ pub struct OwnEnd {
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Type of its sockets.
+    /// Type of the flow's sockets.
     pub transport: Transport,
     /// Whether the host supports Multipath TCP, by end.
     pub multipath: [bool; 2],

@@ -30,7 +30,7 @@ impl SharedApplication {
         Self { state, news: Condvar::new(), warmup, schedule: None }
     }
 
-    /// Lets it write only at these times; `None` for always.
+    /// Restricts the times of writing to this schedule; `None` permits all times.
     pub fn with_schedule(self, schedule: Option<Schedule>) -> Self {
         Self { schedule, ..self }
     }

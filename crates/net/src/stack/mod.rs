@@ -55,7 +55,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If the system has no thread, descriptor, randomness or `rtnetlink(7)` for it.
+    /// If the system lacks a thread, descriptor, randomness or `rtnetlink(7)` for the host.
     pub fn start(network: Network, limits: Limits) -> io::Result<Self> {
         let secrets = secrets()?;
         Self::start_with(network, move |network| Ok(Engine::new(network, limits, secrets)))

@@ -162,7 +162,7 @@ fn larger_receive_buffers_are_not_slower() {
     assert!(goodput(4000) > 0.5e6, "two packets per round trip");
 }
 
-/// Two seconds after the failure of one of two equal links, the other link has the goodput that SCTP has on it alone.
+/// Two seconds after one of two equal links has failed, the other link has the goodput of SCTP alone on it.
 #[test]
 fn remaining_path_has_its_full_goodput() {
     for (congestion, buffer) in [("lia", "500 kB"), ("reno", "500 kB"), ("lia", "4 MB")] {
@@ -175,7 +175,7 @@ fn remaining_path_has_its_full_goodput() {
                 let text = |seconds| scenario_of(seconds, &["", ""], &flow) + &event(at, failed, "down");
                 let [from, to] = delivered(text, [at + 2.0, at + 22.0]);
                 let rate = (to - from) as f64 * 8.0 / 20.0;
-                // SCTP has 9.68 Mbit/s there.
+                // SCTP alone on this link has 9.68 Mbit/s.
                 assert!(
                     rate > 0.95 * 9.68e6,
                     "{congestion}, {buffer}, {failed} fails at {at} s: {rate} bit/s"

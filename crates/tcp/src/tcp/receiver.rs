@@ -41,7 +41,7 @@ pub(crate) struct Receiver {
     largest: u32,
     /// Position and payload of the last segment.
     arrived: (u64, Payload),
-    /// New parts of that payload that were kept, the last one first.
+    /// Parts of the last segment's payload that were new and have been kept, the last part first.
     kept: Vec<(u64, u64)>,
 }
 

@@ -426,7 +426,7 @@ impl Datapath {
         self.offer(now, self.hops[start as usize], frame);
     }
 
-    /// Forgets the routes that an end has used for a flow that is over. The next one may take others.
+    /// Removes the stored routes of an end whose flow has ended. A later flow may use other routes.
     pub fn forget_flow(&self, routes: &mut Routes) {
         routes.forget(self.routes_by_flow);
     }
