@@ -28,7 +28,7 @@ impl ScenarioRecording {
     /// Begins a recording of a run with this seed and the [text](recordable) of a scenario.
     ///
     /// # Errors
-    /// If its start cannot be written.
+    /// If the start of the recording cannot be written.
     pub fn new(out: Box<dyn Write + Send>, seed: u64, text: String) -> io::Result<Self> {
         let head = Head::of(Subject::Scenario { seed, text });
         Writer::new(out, &head).map(Self)

@@ -41,7 +41,7 @@ impl Tape {
     /// Begins the recording of a new host with this key of its secrets.
     ///
     /// # Errors
-    /// If its start cannot be written.
+    /// If the start of the recording cannot be written.
     pub fn new(
         recording: Recording,
         key: [u8; 32],

@@ -54,7 +54,7 @@ pub struct Attachment {
 /// An error that prevents the creation of a network.
 #[derive(Debug)]
 pub enum OpenError {
-    /// There is no such link end or flow to capture; a sentence.
+    /// No link end or flow has the name that the capture requires; contains a sentence.
     Unknown(String),
     /// The file of the capture cannot be written.
     Capture(PathBuf, io::Error),
@@ -517,7 +517,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Changes its links.
+    /// Access to the links of the emulator, to change them while it runs.
     pub fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control)
     }

@@ -94,7 +94,7 @@ impl SharedApplication {
         self.schedule.as_ref().map_or(time, |schedule| schedule.real(time))
     }
 
-    /// Sleeps until it is due, has read data, or for [`MAX_SLEEP`].
+    /// Sleeps until the application is due to write or has read data, but at most for [`MAX_SLEEP`].
     pub fn sleep(&self, span: &Span) {
         let state = self.state();
         let now = span.now();

@@ -194,7 +194,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// [`Error::Stopped`] if it has stopped before.
+    /// [`Error::Stopped`] if the stack has been stopped before.
     pub async fn stop(&self, stop: Stop) -> Result<Stopped, Error> {
         self.commands.ask(|reply| Command::Stop(stop, Some(reply))).await
     }

@@ -227,7 +227,7 @@ answers!(Association, net::Association);
 impl Association {
     /// Sends a message: returns when there was room for it. `limits` are its lifetime in seconds, its retransmissions and
     /// its priority.
-    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
     fn send(
         &self,
         data: &[u8],

@@ -31,7 +31,7 @@ pub(crate) struct Stack {
 impl Stack {
     #[new]
     #[pyo3(signature = (tuns, udp, udp_port, mtu, pcap = None))]
-    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
     fn new(
         py: Python<'_>,
         tuns: Vec<(String, String, String, bool)>,

@@ -106,7 +106,7 @@ pub struct Datapath {
     needs_flow_hash: bool,
     /// True if routers choose among several routes by the hash of a packet's flow.
     routes_by_flow: bool,
-    /// With such a choice: the index of each stored route's first hop.
+    /// If a router chooses routes: the index of the first hop of each stored route.
     shared_routes: BTreeMap<Vec<u32>, u32>,
     /// True if events are processed in order of time, without lookahead.
     in_order: bool,

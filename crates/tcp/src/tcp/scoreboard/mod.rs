@@ -81,9 +81,10 @@ pub(crate) struct Acked {
     pub newest: Option<Time>,
     /// Bytes that no SACK had reported before.
     pub delivered: u64,
-    /// Start of the first such segment that was sent only once.
+    /// Start of the first newly acknowledged segment that was sent only once.
     pub original: Option<u64>,
-    /// The latest-sent segment among them, for RACK: last transmission, end, and whether it is a retransmission.
+    /// Of the newly acknowledged segments, the one that was sent last, for RACK: last transmission, end, and whether it
+    /// is a retransmission.
     pub latest: Option<(Time, u64, bool)>,
 }
 
