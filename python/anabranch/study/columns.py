@@ -29,7 +29,7 @@ class _Shape:
         self.places = {name: place for place, name in enumerate(names)}
         """Index of a column's value within a row, by the name of the column."""
         self.numbers: list[int] = []
-        """Which rows they are."""
+        """The number of each row among all rows."""
         self.values: list[Any] = []
         """The values of all rows, one row after the other; a list for each would be a lot of objects."""
 

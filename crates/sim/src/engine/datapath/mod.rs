@@ -66,7 +66,7 @@ pub enum Outcome {
     Woken(EndId),
     /// The processor of a host needs the number of entries before this packet; [`Datapath::search`] takes it.
     Searches(EndId, PacketRef),
-    /// No host is concerned.
+    /// The event concerns no host.
     Nothing,
 }
 
