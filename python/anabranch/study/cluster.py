@@ -439,7 +439,7 @@ class DaskPool:
         self.close()
 
     def close(self) -> None:
-        """Let go of the scheduler, and end it and its workers if they were started for this."""
+        """Disconnect from the scheduler; end it and its workers if this pool started them."""
         if self._client is not None:
             self._client.close()
         if not isinstance(self._cluster, str):

@@ -84,7 +84,7 @@ impl Stack {
         // An engine stays in the thread in which it was made.
         std::thread::Builder::new().name(name).spawn(move || match engine(network) {
             Ok(engine) => {
-                // The caller waits for this.
+                // The caller of `start` waits for this message.
                 let _ = tell.send(Ok(()));
                 thread::run(queue, engine);
             }

@@ -376,7 +376,7 @@ fn no_change_of_a_trace(
     })
 }
 
-/// The changes, each with its key and the place of that, in the order of the table of keys.
+/// The changes, each with its key and the place of the key in the file, in the order of the table of keys.
 fn changes(
     values: &Values,
     must_change: bool,
