@@ -90,7 +90,7 @@ fn no_packet_is_sent_without_a_route() {
 fn handshake_continues_when_a_link_comes_up() {
     let flow = "protocol = \"sctp\"\nworkload = { kind = \"file\", size = \"50 kB\" }";
     let text = scenario_of(20.0, &["state = \"down\"", "state = \"down\""], flow) + &event(12.0, "p1", "up");
-    let setup = run(&text).flows[0].setup_s.expect("it is set up");
+    let setup = run(&text).flows[0].setup_s.expect("the association is set up");
     assert!((12.0..12.2).contains(&setup), "{setup} s");
 }
 
