@@ -153,7 +153,7 @@ bench-lab: lab
 
 DEMO := lugowski2017-bottleneck
 
-## demo: run a quick study, show what became of published values and statements, and leave all else in results/
+## demo: run a quick study, print its verdicts on published values and statements, and write all results to results/
 demo: build
 	@mkdir -p results
 	@$(BIN)/anabranch study run $(DEMO) --quick > results/demo.txt
