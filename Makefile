@@ -53,7 +53,7 @@ own: $(VENV)/.installed
 
 NO_LOADER := $(LOADER), which loads congestion controls into Linux: install libelf-dev, zlib1g-dev and pkg-config, then make build
 
-# Loads congestion controls into Linux. It alone needs libelf, and a machine without that can do all the rest.
+# Loads congestion controls into Linux. Only this program needs libelf; everything else can be built without libelf.
 loader: $(VENV)/.installed
 	@if [ "$$(uname -s)" != Linux ]; then :; \
 	elif ! pkg-config --exists libelf zlib 2> /dev/null; then \
@@ -153,7 +153,7 @@ bench-lab: lab
 
 DEMO := lugowski2017-bottleneck
 
-## demo: run a quick study, show what became of published values and statements, and leave all else in results/
+## demo: run a quick study, print its verdicts on published values and statements, and write all results to results/
 demo: build
 	@mkdir -p results
 	@$(BIN)/anabranch study run $(DEMO) --quick > results/demo.txt
@@ -162,9 +162,10 @@ demo: build
 	@echo "Every point: results/demo.txt"
 
 ## test: set up and run every test and check
-# Tests of the machine mostly wait, so that they run beside the other tests. clippy and the compiler of the tests in Rust have
-# the lowest priority; they run one after the other, since Cargo locks its folder. Congestion controls of the kernel are those
-# of the whole machine: the tests in Rust that load them run after the tests of the machine. ALSO names further targets.
+# Tests of the machine mostly wait, so that they run beside the other tests. clippy and the compiler of the tests in
+# Rust have the lowest priority; they run one after the other, since Cargo locks its folder. Congestion controls of the
+# kernel are those of the whole machine: the tests in Rust that load them run after the tests of the machine. The
+# variable ALSO contains further targets.
 test: lint-text
 	$(MAKE) --jobs=4 build
 	$(MAKE) --jobs=6 --output-sync=target PROGRAMS= FIRST=lint-rust LAST=test-of-machine test-of-machine test-of-code-2 \
@@ -212,8 +213,8 @@ test-rust-parts:
 	$(TEST_BUILT)/examples/read_pcap
 
 # Tests that load congestion controls into the kernel are files whose names begin with kernel_. Both commands take all
-# packages: for a part of them Cargo would choose other features, and compile most crates again. LAST names a target that has to
-# end before.
+# packages: for a part of them Cargo would choose other features, and compile most crates again. The variable LAST
+# contains a target that must end before this one.
 test-rust-kernel: $(LAST)
 	$(CARGO) test --profile $(TEST_PROFILE) --locked --test 'kernel_*'
 

@@ -62,7 +62,7 @@ def test_points_may_have_more_repetitions(tmp_path: Path) -> None:
     assert {len(study.runs(study.effort(quick=False, repetitions=2))) / 4, len(study.runs(study.quick)) / 4} == {2, 1}
     for right, wrong, message in (
         ("where = { capacity = 20", "where = { speed = 20", '"speed" is no parameter of "pair"'),
-        ("where = { capacity = 20", "where = { capacity = 30", 'no point of "pair" in the full form is so'),
+        ("where = { capacity = 20", "where = { capacity = 30", 'no point of "pair" in the full form has these values'),
         ("repetitions = 8", "repetitions = 0", '"repetitions" has to be a whole number from 1 to 100,000, not 0'),
     ):
         with pytest.raises(InputError, match=message):

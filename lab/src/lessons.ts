@@ -161,7 +161,7 @@ export const LESSONS: readonly Lesson[] = [
     sentences: [
       "With a receive buffer of 120 kB, round-robin lets the 3G path block the Wi-Fi.",
       "Confluent sequence numbers (ConSN) decide which data a path sends: the better path ascends from the start of the window, the other descends from its end.",
-      "Data that the slow path cannot deliver in time is then met, and sent, by the fast one.",
+      "When the fast path reaches data that the slow path cannot deliver in time, the fast path sends this data itself.",
     ],
     attempt: {
       text: "Let the two paths meet.",

@@ -8,11 +8,11 @@ export type Values = (number | null)[];
 export interface PathColumns {
   flow: number;
   path: number;
-  /** Index of its colour: paths are numbered in the order in which they appear. */
+  /** Index of the path's colour: paths are numbered in the order in which they appear. */
   look: number;
   flowName: string;
   pathName: string;
-  /** Whether it has had a congestion window, which UDP has not. */
+  /** Whether the path has had a congestion window; paths of UDP have none. */
   hasWindow: boolean;
   cwnd_bytes: Values;
   ssthresh_bytes: Values;

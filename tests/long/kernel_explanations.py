@@ -58,7 +58,7 @@ def cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def _faults(draw: random.Random, product_bytes: float) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    """For each fault the kinds that mend it, and its settings; `product_bytes` fill the paths for a round trip."""
+    """For each fault, the kinds of findings that mend it, and its settings; `product_bytes` fill the links."""
     short = tuple(f"link.{name}.queue.limit=2 packets" for name in "ab")
     small = f"{max(8, round(draw.uniform(0.3, 0.6) * product_bytes / 1000))} kB"
     rate = draw.choice((1, 2, 3))

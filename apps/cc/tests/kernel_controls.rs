@@ -50,7 +50,7 @@ fn able() -> bool {
 
 fn known(name: &str) -> bool {
     let file = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-    std::fs::read_to_string(file).expect("Linux has it").split_whitespace().any(|other| other == name)
+    std::fs::read_to_string(file).expect("Linux has this file").split_whitespace().any(|other| other == name)
 }
 
 fn program(arguments: &[&str]) -> Output {
@@ -78,14 +78,14 @@ fn apart(lines: &str) -> Output {
         .expect("unshare is installed")
 }
 
-/// Counts the BPF programs of congestion controls in the kernel, by one that each of them has.
+/// Counts the congestion controls whose BPF programs are in the kernel: each has one program called `avoid`.
 fn programs() -> usize {
     libbpf_rs::query::ProgInfoIter::default()
         .filter(|program| program.name.to_string_lossy() == "avoid")
         .count()
 }
 
-/// Waits until the number of these programs is at most `most`; returns false after a timeout.
+/// Waits until at most `most` congestion controls are in the kernel; returns false after a timeout.
 fn falls_to(most: usize) -> bool {
     (0..500).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -105,7 +105,7 @@ fn controls_are_loaded_replaced_and_unloaded() {
     assert!(succeeds(&["load", "--floor", "1", "lia"]).contains("replaced "));
     let listed = anabranch_kernel::list().expect("as root");
     assert_eq!(listed.len(), anabranch_kernel::CONTROLS.len());
-    let lia = listed.iter().find(|loaded| loaded.name == "lia").expect("it was loaded");
+    let lia = listed.iter().find(|loaded| loaded.name == "lia").expect("lia was loaded");
     assert_eq!((lia.floor, lia.coupled_start, lia.sockets), (1, false, 0));
     assert_eq!(lia.version, env!("CARGO_PKG_VERSION"));
     assert!(succeeds(&["list"]).contains("loaded by"));
@@ -209,7 +209,7 @@ fn name_of_another_control_is_not_replaced() {
         .spawn()
         .expect("unshare is installed");
     while !known("wvegas") {
-        assert!(other.try_wait().expect("it is a child process").is_none(), "it ended early");
+        assert!(other.try_wait().expect("unshare is a child process").is_none(), "unshare ended early");
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let output_text = fails(&program(&["load", "wvegas"]));

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// Maximum number of kept acknowledgements; a further one makes the oldest count as received early.
 const MAX_DELAYED: usize = 2_048;
 
-/// An acknowledgement with the time from which data at the interface reflects it.
+/// An acknowledgement, with the time from which packets at the interface may depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub at_ns: u64,

@@ -19,7 +19,7 @@ pub struct Report {
     /// Number of connections left out because of the bounds on memory or on the report's size: those with the fewest
     /// bytes.
     pub left_out: u64,
-    /// Payload of these connections, bytes.
+    /// Payload of the connections that are left out, bytes.
     pub left_out_bytes: u64,
     /// The connections, those with the most data first.
     pub connections: Vec<ConnectionReport>,
@@ -96,7 +96,7 @@ pub struct DirectionReport {
     pub end_s: Option<f64>,
     /// Largest number of bytes between the last acknowledged and the last sent one.
     pub flight_bytes: u64,
-    /// Mean number of these bytes while there were any.
+    /// Mean number of bytes in flight, over the time with data in flight.
     pub flight_mean_bytes: Option<f64>,
     /// Largest window that the receiver offered, bytes.
     pub window_bytes: Option<u64>,

@@ -14,7 +14,7 @@ pub trait Causes<const N: usize>: Copy + Eq + 'static {
     fn name(self) -> &'static str;
 }
 
-/// A stopwatch per cause, of which one runs at most.
+/// A stopwatch for each cause; at most one runs at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocked<C, const N: usize> {
     spent: [Duration; N],

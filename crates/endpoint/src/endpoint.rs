@@ -279,7 +279,7 @@ pub enum NetworkEvent {
     AddressUp {
         /// The address.
         address: IpAddr,
-        /// Largest IP packet of its interface, bytes.
+        /// Largest IP packet of the interface with this address, bytes.
         mtu: u32,
     },
     /// The host has lost this address, or its link went down.

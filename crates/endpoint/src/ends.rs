@@ -7,7 +7,7 @@ use core::net::{IpAddr, SocketAddr};
 pub struct Address {
     /// The address.
     pub ip: IpAddr,
-    /// Largest IP packet of its interface, bytes.
+    /// Largest IP packet of the interface with this address, bytes.
     pub mtu: u32,
     /// True if paths from this address are backups.
     pub backup: bool,

@@ -115,7 +115,7 @@ pub trait HostDriver {
 /// [`next_timeout`](Self::next_timeout) or the next input. A connection that has ended stays readable until its
 /// application calls [`forget`](Self::forget).
 ///
-/// [`Limits`] and [`Backlog`] bound its memory for any input.
+/// [`Limits`] and [`Backlog`] bound the memory of a host for any input.
 #[derive(Debug)]
 pub struct Host {
     secrets: Secrets,

@@ -231,7 +231,10 @@ mod tests {
             names.add_tuple(Transport::Tcp, (SocketAddr::new(LOCAL, port), remote(2)), ID);
         }
         assert_eq!(given.len(), 9, "all ports except that of the listener");
-        assert!(names.ephemeral(Transport::Tcp, &[LOCAL], remote(3)).is_some(), "to elsewhere they are free");
+        assert!(
+            names.ephemeral(Transport::Tcp, &[LOCAL], remote(3)).is_some(),
+            "the ports are free for another remote address"
+        );
         assert!(names.ephemeral(Transport::Udp, &[LOCAL], remote(2)).is_some(), "UDP ports are separate");
         let port = *given.first().expect("nine ports were given");
         names.remove_tuple(Transport::Tcp, (SocketAddr::new(LOCAL, port), remote(2)), ID);

@@ -49,7 +49,7 @@ impl From<Settings> for Protocol {
 }
 
 impl Protocol {
-    /// The transport whose ports it uses.
+    /// The transport whose ports the protocol uses.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Tcp(_) | Self::Mptcp(_) => Transport::Tcp,
@@ -171,7 +171,7 @@ impl Core {
         }
     }
 
-    /// The transport whose ports it uses.
+    /// The transport whose ports the connection uses.
     pub const fn transport(&self) -> Transport {
         match self {
             Self::Tcp(_) | Self::Mptcp(_) => Transport::Tcp,

@@ -80,7 +80,7 @@ pub struct Loaded {
     pub coupled_start: bool,
     /// Number of sockets that use the congestion control now, in all network namespaces.
     pub sockets: u64,
-    /// Statistics of its sockets since the congestion control was first loaded.
+    /// Statistics of the sockets with this congestion control, since it was first loaded.
     pub statistics: Statistics,
 }
 

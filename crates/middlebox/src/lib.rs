@@ -173,7 +173,7 @@ macro_rules! middleboxes {
                 match self { $(Self::$Kind(state) => state.pass(now, transit, outcome),)+ }
             }
 
-            /// The time of its next timer event.
+            /// The time of the middlebox's next timer event.
             pub fn next_event(&self) -> Option<Time> {
                 match self { $(Self::$Kind(state) => state.next_event(),)+ }
             }

@@ -177,6 +177,6 @@ mod tests {
         pass(&mut middlebox, at(0), out(other, 2));
         let mut outcome = Outcome::default();
         middlebox.due(at(1), &mut outcome);
-        assert_eq!(outcome.sent.len(), 2, "both after one packet's time");
+        assert_eq!(outcome.sent.len(), 2, "both leave after one packet's time");
     }
 }

@@ -64,7 +64,7 @@ pub struct HostInterface {
     pub device: String,
     /// The link of which this interface is an end.
     pub link: String,
-    /// The address among those of the interface.
+    /// Identifies the address among the addresses of the interface.
     #[serde(skip)]
     pub of: InterfaceAddress,
     /// The address.
@@ -316,7 +316,7 @@ fn proxies(scenario: &Scenario, network: &mut Network) -> Vec<Proxy> {
     // The connections behind proxies follow those of all flows.
     let onward = scenario.flows.len()..;
     let proxy = |((index, flow, host), connection)| {
-        let [_, to] = network.connected_pairs(connection).next().expect("a route connects them");
+        let [_, to] = network.connected_pairs(connection).next().expect("a route connects the hosts");
         let at = |address| SocketAddr::new(address, port(index)).to_string();
         Proxy { flow, host, listen: at(any), to: at(scenario.address(to)) }
     };

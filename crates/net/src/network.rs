@@ -92,7 +92,7 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// The first error of writing it.
+    /// The first error that occurred when the capture was written.
     pub fn finish_capture(&mut self) -> io::Result<()> {
         self.tap.take().map_or(Ok(()), Tap::finish)
     }

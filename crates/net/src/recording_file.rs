@@ -32,7 +32,7 @@ mod tests {
         let file = std::env::temp_dir().join(format!("anabranch-recording-{}", std::process::id()));
         std::fs::write(&file, "earlier").expect("the folder for temporary files is writable");
         create_recording(&file).expect("a file");
-        let found = file.metadata().expect("it is there");
+        let found = file.metadata().expect("the file exists");
         assert_eq!((found.permissions().mode() & 0o777, found.len()), (0o600, 0));
         std::fs::remove_file(&file).expect("ours");
         assert!(create_recording("/no/such/folder/x".as_ref()).is_err());

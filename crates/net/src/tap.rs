@@ -60,7 +60,7 @@ impl Tap {
     /// Ends the capture.
     ///
     /// # Errors
-    /// The first error of writing it.
+    /// The first error that occurred when the capture was written.
     pub fn finish(self) -> io::Result<()> {
         match self.failure {
             Some(error) => Err(error),

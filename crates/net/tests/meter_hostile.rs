@@ -57,7 +57,7 @@ impl Client {
     }
 
     fn send_hello(&mut self) {
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has one");
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has a boot id");
         self.send(&json!({ "hello": { "protocol": 3, "version": "0", "boot": boot.trim() } }));
         assert!(self.receive()["hello"].is_object());
     }
@@ -86,7 +86,7 @@ impl Client {
 #[test]
 fn boot_id_is_sent_to_clients_with_the_same_id() {
     let server = server();
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has one");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has a boot id");
     for (shown, expected) in
         [("", ""), ("0f0e0d0c-0000-0000-0000-000000000000", ""), (boot.trim(), boot.trim())]
     {
@@ -146,7 +146,7 @@ fn server_ends_while_clients_wait() {
 
 /// The machine's monotonic clock.
 fn monotonic_ns() -> u64 {
-    let uptime = std::fs::read_to_string("/proc/uptime").expect("Linux has one");
+    let uptime = std::fs::read_to_string("/proc/uptime").expect("Linux has an uptime");
     let seconds: f64 = uptime.split(' ').next().expect("a number").parse().expect("a number");
     (seconds * 1e9) as u64
 }

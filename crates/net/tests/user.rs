@@ -164,7 +164,7 @@ fn middleboxes_and_events_work_on_bytes() {
 fn result_states_world_and_lateness() {
     let result = run(&scenario(1, "protocol = \"tcp\""));
     assert_eq!((result.world.as_str(), result.digest), ("user", None));
-    let lateness = result.host.expect("a machine ran it").lateness;
+    let lateness = result.host.expect("a real-time run has lateness").lateness;
     let packets: u64 = result.links.iter().map(|link| link.packets).sum();
     assert!(lateness.packets > 0 && packets > 0);
     assert!(lateness.mean_s > 0.0 && lateness.mean_s <= lateness.max_s);
@@ -233,7 +233,8 @@ fn recorded_run_is_repeated() {
                 let options = RunOptions { seed: Some(7), ..RunOptions::default() };
                 let result = user::run(&scenario, &options, Some(&file), &mut |_| {}, &mut |_| true);
                 assert_eq!(result.expect("the run succeeds").seed, 7);
-                let outcome = anabranch_replay::replay(std::fs::File::open(&file).expect("it was written"));
+                let outcome =
+                    anabranch_replay::replay(std::fs::File::open(&file).expect("the recording exists"));
                 std::fs::remove_file(file).expect("ours");
                 let outcome = outcome.expect("a whole recording");
                 assert_eq!(outcome.difference, None, "{name}");
@@ -253,7 +254,7 @@ fn recording_of_a_stopped_run_is_whole() {
         reports < 8
     });
     assert!(matches!(stopped, Err(RunError::Interrupted { .. })));
-    let outcome = anabranch_replay::replay(std::fs::File::open(&file).expect("it was written"));
+    let outcome = anabranch_replay::replay(std::fs::File::open(&file).expect("the recording exists"));
     std::fs::remove_file(file).expect("ours");
     let outcome = outcome.expect("a whole recording");
     assert!(outcome.difference.is_none() && outcome.counts.sent > 10, "{outcome:?}");

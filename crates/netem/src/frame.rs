@@ -18,10 +18,10 @@ pub trait Frame {
         true
     }
 
-    /// True if its ECN field is ECT(0), ECT(1) or CE (RFC 3168 §5).
+    /// True if the frame's ECN field is ECT(0), ECT(1) or CE (RFC 3168 §5).
     fn ecn_capable(&self) -> bool;
 
-    /// Sets its ECN field to CE, "congestion experienced".
+    /// Sets the frame's ECN field to CE, "congestion experienced".
     fn mark(&mut self);
 
     /// A hash of the packet's flow (addresses, protocol and ports), uniform over all bits. Packets of one flow have

@@ -44,7 +44,7 @@
 //! let mut link = Link::new(&model, &Rng::new(1));
 //! (0..4).for_each(|number| link.offer(Time::ZERO, Packet(number)));
 //!
-//! let dropped = link.take_dropped().expect("one is dropped");
+//! let dropped = link.take_dropped().expect("the queue dropped a frame");
 //! assert_eq!((&dropped[0].frame, dropped[0].cause), (&Packet(3), DropCause::Queue));
 //! // One millisecond of transmission for each packet, then ten of propagation.
 //! let mut arrivals = Vec::new();

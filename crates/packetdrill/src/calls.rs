@@ -166,7 +166,7 @@ impl Machine {
     /// The result of the handshake of a socket.
     ///
     /// # Errors
-    /// `EAGAIN` while it goes on, otherwise the reason of its failure.
+    /// `EAGAIN` while the connection is being opened; otherwise the reason of its failure.
     pub fn connected(&mut self, fd: i32) -> Result<(), Errno> {
         let id = self.connection(fd)?;
         self.connect_result(id).map_err(|error| if error == libc::EALREADY { libc::EAGAIN } else { error })

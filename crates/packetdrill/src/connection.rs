@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     pub closed: Option<Reason>,
     /// An error that no call has returned.
     pub error: Option<Errno>,
-    /// True once its socket is closed.
+    /// True once the socket of the connection is closed.
     pub orphan: bool,
 }
 

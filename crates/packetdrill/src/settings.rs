@@ -54,7 +54,7 @@ impl Settings {
     /// The settings of a new socket: Linux's defaults, changed as the kernel's settings of this moment say.
     pub(crate) fn of_socket(&self) -> tcp::Config {
         let mut config = tcp::Config {
-            congestion: congestion::Choice::find("cubic").expect("it is in the table"),
+            congestion: congestion::Choice::find("cubic").expect("the name is in the table"),
             // Linux acknowledges the first segments of a connection at once.
             delayed_ack: None,
             nagle: true,

@@ -33,9 +33,9 @@ pub(crate) struct Socket {
 /// The state of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Neither connected nor listening.
+    /// The socket is neither connected nor listening.
     Fresh,
-    /// Listening on its port.
+    /// The socket listens on its port.
     Listening,
     /// Connecting or connected; the connection may have ended.
     Connected(ConnectionId),

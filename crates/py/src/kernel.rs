@@ -67,7 +67,7 @@ impl Emulation {
         pcap = None,
         machine = None,
     ))]
-    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
     fn new(
         toml_text: &str,
         file_name: &str,
@@ -140,14 +140,14 @@ impl Emulation {
         Ok(zero_s(clock))
     }
 
-    /// Changes links while it runs.
+    /// Returns an object that changes links while the emulation runs.
     fn control(&self) -> PyResult<LinkControl> {
         let running = self.running.as_ref();
         let running = running.ok_or_else(|| PyRuntimeError::new_err("the emulation is not running"))?;
         Ok(LinkControl { control: running.control(), tunnels: self.tunnels.clone() })
     }
 
-    /// Whether it has ended prematurely.
+    /// Whether the emulation has ended prematurely.
     fn is_over(&self) -> bool {
         self.running.as_ref().is_none_or(Running::is_over)
     }
@@ -166,7 +166,7 @@ impl Emulation {
     /// scenario, in seconds of the machine's monotonic clock; `progress_callback` regularly with the
     /// completed share of the run.
     #[pyo3(signature = (sysctls, differences, begun_callback, progress_callback = None))]
-    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
     fn measure(
         &mut self,
         py: Python<'_>,

@@ -60,7 +60,7 @@ fn socket_address(address: &str, port: u16) -> Option<SocketAddr> {
 /// IPv6 or only IPv4, if given.
 #[pyfunction]
 #[pyo3(signature = (host, port, plan, callback, local = Vec::new(), first_port = None, ipv6 = None))]
-#[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+#[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
 pub(crate) fn meter_run(
     py: Python<'_>,
     host: &str,

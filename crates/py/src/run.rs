@@ -31,7 +31,7 @@ pub(crate) type Capture = (std::path::PathBuf, Option<u32>, Vec<String>, Vec<Str
     real_time = false,
     record = None,
 ))]
-#[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+#[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
 #[expect(clippy::needless_pass_by_value, reason = "a path of Python is converted to an owned one")]
 pub(crate) fn run(
     py: Python<'_>,

@@ -33,7 +33,7 @@ pub(crate) struct Stepper {
 impl Stepper {
     #[new]
     #[pyo3(signature = (toml_text, file_name, overrides, seed = None, trace_dir = None, pcap = None))]
-    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
     fn new(
         py: Python<'_>,
         toml_text: &str,

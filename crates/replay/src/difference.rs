@@ -67,7 +67,7 @@ impl fmt::Display for Difference {
 pub struct Sent {
     /// The packet without its payload.
     pub image: Image,
-    /// The CRC-32C of its real bytes, in a recording with data.
+    /// The CRC-32C of the packet's real bytes, in a recording with data.
     pub digest: Option<u32>,
 }
 

@@ -16,7 +16,7 @@ pub enum ReplayError {
         /// The version that this program reads.
         known: u8,
     },
-    /// The recording ends without its last record.
+    /// The recording ends before its last record.
     Truncated {
         /// Number of sent packets before its end, all equal to those of the replay.
         packets: u64,

@@ -14,13 +14,13 @@ pub trait Put {
     /// A truth value as one byte.
     fn put_flag(&mut self, flag: bool);
 
-    /// Bytes behind their number.
+    /// Appends the number of bytes and then the bytes.
     fn put_bytes(&mut self, bytes: &[u8]);
 
     /// An address: 4 or 6, and its bytes.
     fn put_address(&mut self, address: IpAddr);
 
-    /// Items behind their number, each by `put`; [`Fields::list`] reads them.
+    /// Appends the number of items and then each item by `put`; [`Fields::list`] reads them.
     fn put_list<T>(&mut self, items: impl ExactSizeIterator<Item = T>, put: impl FnMut(T, &mut Self));
 }
 
@@ -111,7 +111,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The next bytes behind their number.
+    /// Reads a number of bytes and then the bytes.
     pub fn bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.small()?;
         self.take(len)
@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
         self.take(N)?.try_into().map_err(|_| Malformed)
     }
 
-    /// The next items behind their number; each has at least one byte.
+    /// Reads a number of items and then the items; each has at least one byte.
     pub fn list<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,

@@ -56,7 +56,7 @@ impl RecordedHost {
     /// Ends the recording, if there is one.
     ///
     /// # Errors
-    /// The first error of writing it.
+    /// The first error that occurred when the recording was written.
     pub fn finish_recording(&mut self) -> io::Result<()> {
         self.tape.take().map_or(Ok(()), |tape| tape.finish())
     }

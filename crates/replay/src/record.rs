@@ -32,7 +32,7 @@ pub enum Subject {
     Host {
         /// The recording has the bytes of payloads.
         has_data: bool,
-        /// The key of its secrets.
+        /// The key of the host's secrets.
         key: [u8; 32],
         /// The host's addresses at the start.
         addresses: Vec<Address>,

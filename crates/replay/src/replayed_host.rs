@@ -291,7 +291,7 @@ impl Content for Summed<'_> {
     fn sum(&self, payload: Payload) -> Checksum {
         let at = self.count.replace(self.count.get() + 1);
         let Some(recorded) = self.recorded else { return self.buffer.sum(payload) };
-        // Bytes of the same parity whose checksum is the recorded one.
+        // Bytes whose checksum is the recorded sum. Their number is odd if the payload's length is odd.
         let [high, low] = (!recorded.get(at).copied().unwrap_or_default()).to_be_bytes();
         Checksum::new().bytes(&[high, low, 0][..2 + payload.len as usize % 2])
     }

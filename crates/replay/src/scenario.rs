@@ -28,7 +28,7 @@ impl ScenarioRecording {
     /// Begins a recording of a run with this seed and the [text](recordable) of a scenario.
     ///
     /// # Errors
-    /// If its start cannot be written.
+    /// If the start of the recording cannot be written.
     pub fn new(out: Box<dyn Write + Send>, seed: u64, text: String) -> io::Result<Self> {
         let head = Head::of(Subject::Scenario { seed, text });
         Writer::new(out, &head).map(Self)
@@ -47,7 +47,8 @@ impl<C: RealClock> RecordedClock<C> {
         Self { clock, writer: RefCell::new(recording.map(|recording| recording.0)) }
     }
 
-    /// Ends the recording, if there is one: returns the clock, and the first error of writing.
+    /// Ends the recording, if there is one. Returns the clock, and the first error that occurred when the
+    /// recording was written.
     pub fn finish(self) -> (C, io::Result<()>) {
         (self.clock, self.writer.into_inner().map_or(Ok(()), Writer::finish))
     }

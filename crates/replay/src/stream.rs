@@ -29,7 +29,7 @@ impl Writer {
     /// Begins a recording.
     ///
     /// # Errors
-    /// If its start cannot be written.
+    /// If the start of the recording cannot be written.
     pub fn new(out: Box<dyn Write + Send>, head: &Head) -> io::Result<Self> {
         let (context, counts) = (Context::new(), Counts::default());
         let mut writer = Self { out, context, counts, failure: None, frame: Vec::new() };
@@ -100,7 +100,7 @@ impl Writer {
     /// Ends the recording.
     ///
     /// # Errors
-    /// The first error of writing it.
+    /// The first error that occurred when the recording was written.
     pub fn finish(mut self) -> io::Result<()> {
         let counts = self.counts;
         self.record(|_, frame| {

@@ -41,7 +41,7 @@ impl Tape {
     /// Begins the recording of a new host with this key of its secrets.
     ///
     /// # Errors
-    /// If its start cannot be written.
+    /// If the start of the recording cannot be written.
     pub fn new(
         recording: Recording,
         key: [u8; 32],
@@ -139,7 +139,7 @@ impl Tape {
     /// Ends the recording.
     ///
     /// # Errors
-    /// The first error of writing it.
+    /// The first error that occurred when the recording was written.
     pub fn finish(self) -> io::Result<()> {
         self.writer.finish()
     }

@@ -319,7 +319,7 @@ fn stacks(flow: &Flow) -> Option<Written> {
     }
 }
 
-/// The settings of the protocol, and the keys of this crate among them.
+/// The settings of the protocol, and the keys of flows that this crate declares.
 fn settings(flow: &Flow, links: &[Link]) -> Entries {
     let kind = flow.protocol.kind();
     let defaults = Protocol::new(kind);

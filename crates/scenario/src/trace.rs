@@ -19,7 +19,7 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// The text of a file, its path relative to the scenario file. `what` is its content in messages.
+    /// The text of the file `name`, a path relative to the scenario file. Messages call its content `what`.
     fn text(&self, what: &str, name: &str, origin: Origin) -> Result<String, Fault> {
         let folder = Path::new(self.file).parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let path = folder.join(name);

@@ -357,7 +357,8 @@ impl Inbound {
     pub fn window_opened(&mut self, inbox: &Inbox) {
         let window = self.window(inbox);
         if self.capacity < SMALL_BUFFER_PACKETS * self.mtu {
-            // Small buffers report each free packet (RFC 1122 §4.2.3.3) and the end of a closed window.
+            // With a small buffer, a SACK reports each free packet (RFC 1122 §4.2.3.3), and the opening of a closed
+            // window.
             let full = self.mtu.saturating_sub(MAX_HEADERS).min(self.capacity / 2).max(1);
             let left = self.advertised.saturating_sub(self.since_sack);
             self.urgent |= window >= self.advertised + full || left < full && window >= left + full;

@@ -15,7 +15,7 @@ pub(super) struct Limit {
     pub len: u64,
     pub stream: u16,
     pub unordered: bool,
-    /// TSNs of its first and newest fragments; and its number (SSN or MID).
+    /// TSNs of the message's first and newest fragments, and the number of the message (SSN or MID).
     pub cut: Option<(u64, u64)>,
     pub number: u32,
 }

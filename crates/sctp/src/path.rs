@@ -101,7 +101,7 @@ pub(super) struct SackSummary {
     /// Highest and lowest newly acknowledged transmissions of chunks that were sent once.
     pub highest: u64,
     pub lowest: u64,
-    /// Time of the highest of these transmissions.
+    /// Time of the transmission `highest`.
     pub sent_at: Time,
     /// Time of the latest acknowledged transmission of a chunk that only this path has carried.
     pub answered: Option<Time>,

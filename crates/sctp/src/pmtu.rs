@@ -277,7 +277,7 @@ mod tests {
             probes += settle(&mut discovery, &mut now, 1500);
             now += Duration::from_secs(1);
         }
-        assert_eq!(probes, 4, "one in fifteen seconds");
+        assert_eq!(probes, 4, "one probe in fifteen seconds");
         now += CONFIRMATION_LIFETIME;
         discovery.suspect(now);
         settle(&mut discovery, &mut now, 1300);

@@ -35,7 +35,7 @@ impl Outbound {
         loop {
             let path = &mut core.paths[at];
             path.reordering_due = None;
-            // The numbers ascend, so no later entry is below either.
+            // The numbers ascend, so all later entries have higher numbers.
             if path.watch.front().is_none_or(|flight| flight.sent_as >= below) {
                 break;
             }

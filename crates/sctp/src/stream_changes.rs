@@ -13,7 +13,7 @@ pub(super) struct Asked {
     pub request: Reconfiguration,
     /// True if the peer has responded "in progress".
     pub heard: bool,
-    /// Number of such responses after the peer had acknowledged all data sent before.
+    /// Number of responses "in progress" since the peer had acknowledged all data sent before the request.
     pub put_off: u32,
 }
 

@@ -195,10 +195,10 @@ impl Words for RetransmissionPath {
 /// The path of an SCTP acknowledgement for packets that arrived on different paths (RFC 9260 §6.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum SackPath {
-    /// The path of the last of these packets.
+    /// The path of the packet that arrived last.
     #[default]
     Last,
-    /// The one of the packets' paths that has the shortest round-trip time.
+    /// Of the paths on which the packets arrived, the one with the shortest round-trip time.
     Nearest,
 }
 

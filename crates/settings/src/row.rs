@@ -69,7 +69,7 @@ pub trait Table: Default + 'static {
     ///
     /// # Errors
     ///
-    /// If there is no such key, or its field cannot have the value; one sentence.
+    /// If there is no such key, or the field of the key cannot have the value; one sentence.
     fn put(&mut self, name: &str, value: Value) -> Result<(), String> {
         let row = row::<Self>(name)?;
         row.put(self, value).map_err(|problem| format!("{name} {problem}"))

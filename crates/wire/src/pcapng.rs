@@ -134,7 +134,7 @@ impl<W: Write> Writer<W> {
     ///
     /// If the interface belongs to another writer.
     pub fn bytes(&mut self, stamp: Stamp<'_>, bytes: &[u8]) -> io::Result<()> {
-        assert!(stamp.interface.0 < self.interfaces, "an interface of this capture");
+        assert!(stamp.interface.0 < self.interfaces, "the interface belongs to this capture");
         let kept = if self.snaplen == 0 { bytes.len() } else { bytes.len().min(self.snaplen as usize) };
         self.begin(ENHANCED_PACKET);
         self.block.extend_from_slice(&stamp.interface.0.to_le_bytes());

@@ -1,4 +1,4 @@
-/** Fewer points for drawing: a chart has no more pixels than these. */
+/** Reduces the points to draw: a chart needs no more points than it has pixels. */
 
 import type { Values } from "../store";
 

@@ -186,7 +186,7 @@ DEFAULTS = "defaults"
 
 
 def combinations(protocol: Protocol) -> list[Variant]:
-    """All different combinations of a protocol's mechanisms, the defaults first."""
+    """All different combinations of a protocol's mechanisms; the first one is the combination of the defaults."""
     flow = {"protocol": f'"{protocol}"'}
     found = [Variant(DEFAULTS, flow)]
     if protocol == "mptcp":

@@ -100,7 +100,7 @@ def _bound(facts: Facts, key: str, other: str, needed_bytes: float) -> float:
 
 
 def buffers(facts: Facts) -> Iterator[Proposal]:
-    """Both buffers, where both are smaller than the paths need."""
+    """Enlarge both buffers, if both are smaller than the paths need."""
     found = [each for side in (receive_buffer, send_buffer) for each in list(side(facts))[:1]]
     if len(found) == 2:  # noqa: PLR2004  both of them
         cause = (
@@ -146,7 +146,7 @@ def coupling(facts: Facts) -> Iterator[Proposal]:
 
 
 def control(facts: Facts) -> Iterator[Proposal]:
-    """Controls that react less to loss."""
+    """Use a control that reacts less to loss."""
     current = facts.flow["congestion"]
     lossy = [side.link for side in facts.sides_there if side.has_loss]
     waited = facts.waited_share("congestion-window")
@@ -215,7 +215,7 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
 
 
 def reinjection(facts: Facts) -> Iterator[Proposal]:
-    """No mechanism that sends data twice or halves windows because of a full buffer."""
+    """Disable the mechanisms that send data twice or halve windows because of a full buffer."""
     counters = facts.flow["counters"] or {}
     copies = sum(path.report["reinjections"] or 0 for path in facts.paths)
     packets = max(1, sum(path.report["data_packets"] for path in facts.paths))
@@ -241,7 +241,7 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
 
 
 def host_cost(facts: Facts) -> Iterator[Proposal]:
-    """A host whose processor needs no time for packets, where it is busy or drops packets of its backlog."""
+    """Set the processor time for packets to zero at a host whose processor is busy or drops packets of its backlog."""
     ends = (facts.flow["from"], facts.flow.get("through"), facts.flow["to"])
     reports = facts.document.get("hosts", [])
     loads = {host["name"]: (host.get("utilisation") or 0.0, host.get("drops") or 0) for host in reports}
@@ -268,7 +268,7 @@ def host_cost(facts: Facts) -> Iterator[Proposal]:
 
 
 def backup(facts: Facts) -> Iterator[Proposal]:
-    """All paths for data, none of them as a backup."""
+    """Use all paths for data, and none as a backup."""
     names = list(facts.settings.get("backup", []))
     if not names:
         return
@@ -331,7 +331,7 @@ def initial_path(facts: Facts) -> Iterator[Proposal]:
 
 
 def single_path(facts: Facts) -> Iterator[Proposal]:
-    """Only one of the paths, the others as backup."""
+    """Use only one path for data, and the other paths as backups."""
     if facts.protocol != "mptcp" or len(facts.paths) < 2:  # noqa: PLR2004  there is only one
         return
     hosts = [set(path.report["links"]) for path in facts.paths]
@@ -367,7 +367,7 @@ def multipath(facts: Facts) -> Iterator[Proposal]:
 
 
 def handshake(facts: Facts) -> Iterator[Proposal]:
-    """A handshake that tries other paths, where the first one took long."""
+    """Let the handshake try other paths, if it took long on the first one."""
     setup_s = facts.flow.get("setup_s")
     trip_s = min((path.rtt_s for path in facts.paths if path.there), default=0.0)
     waited = facts.open_s if setup_s is None else setup_s

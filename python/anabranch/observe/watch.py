@@ -43,11 +43,11 @@ def utc_now() -> str:
 
 
 def watch(plan: Plan, seen: Sequence[Observation], is_interrupted: Callable[[], bool]) -> Iterator[Observation]:
-    """Observe all pairs in each round, after the last of the earlier observations.
+    """Observe all pairs in one round after another; complete the last round of the earlier observations first.
 
     Args:
         plan: Pairs and times.
-        seen: Earlier observations, whose last round is completed first.
+        seen: Earlier observations; their last round may be incomplete.
         is_interrupted: Function that is true after an interrupt.
 
     """

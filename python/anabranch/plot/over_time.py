@@ -82,7 +82,7 @@ def finished(figure: Figure, canvas: Canvas) -> Canvas:
 def title(figure: Figure, analysis: Analysis, point: Point) -> str:
     """Title of the column of a point: the value of the figure's parameter, or of all that differ between points.
 
-    A single column without such a parameter has the values of all.
+    If all points have the same values, the title of the only column has the values of all parameters.
     """
     points = points_of(figure, analysis)
     differing = [name for name, value in point.values.items() if any(p.values[name] != value for p in points)]

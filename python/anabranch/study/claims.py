@@ -117,7 +117,7 @@ class Measured:
     outcome: str
     """One of: pass, fail, undecided."""
     count: int = 0
-    """Number of values that it comes from, of the quantity with fewer; 0 in theory."""
+    """Number of values from which the interval is computed; of two quantities, the smaller number; 0 for theory."""
     runs: int = 0
     """Number of runs that this form of the study has there; 0 in theory."""
 

@@ -98,9 +98,10 @@ def _check_certificates(address: str) -> None:
 
 
 def _local(jobs: int) -> Any:
-    # The front end shows progress, and watches over memory as little as the local pool does. One thread a worker: a run
-    # has a core to itself. As in the local pool, one death makes a run a suspect, which is repeated once, alone.
-    # The process that workers are forked from may have an older environment.
+    # Dask's display of progress and its limit of memory are off: the front end shows progress, and the local pool has
+    # no such limit either. Each worker has one thread, so that a run has a core to itself. As in the local pool, a run
+    # whose worker died is repeated once, alone. The environment is passed, because the process from which workers are
+    # forked may have an older one.
     options = {"n_workers": jobs, "threads_per_worker": 1, "memory_limit": 0, "env": dict(os.environ)}
     forkserver.begin()
     with forkserver.deaf_to_interrupts(), dask.config.set(_LOCAL):
@@ -439,7 +440,7 @@ class DaskPool:
         self.close()
 
     def close(self) -> None:
-        """Let go of the scheduler, and end it and its workers if they were started for this."""
+        """Disconnect from the scheduler; end it and its workers if this pool started them."""
         if self._client is not None:
             self._client.close()
         if not isinstance(self._cluster, str):

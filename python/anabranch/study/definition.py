@@ -303,7 +303,7 @@ def _check_more(study: Study, table: Table[StudyKeys]) -> None:
         for row, more in zip(table.inner(name, keys).rows("more", rows), form.more, strict=True):
             points = study.slice(form, study.experiments[more.experiment], more.where)
             if not any(more.has(point) for point in points):
-                raise row.error(f'no point of "{more.experiment}" in the {name} form is so', "where")
+                raise row.error(f'no point of "{more.experiment}" in the {name} form has these values', "where")
 
 
 def _check_size(study: Study, table: Table[StudyKeys]) -> None:

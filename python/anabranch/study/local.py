@@ -114,7 +114,7 @@ class LocalPool:
     def __init__(self, backend: Backend, jobs: int, limits: Limits | None = None) -> None:
         self.width = jobs
         self.capacity = 2 * jobs
-        """Each worker has a run, and one is in reserve for it."""
+        """Number of submitted runs: for each worker, one that it runs and one that waits for it."""
         self._backend = backend
         self._limits = limits or Limits()
         self._limits_checked_s = 0.0

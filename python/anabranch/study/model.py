@@ -76,7 +76,7 @@ class More:
     repetitions: int
 
     def has(self, point: Point) -> bool:
-        """Whether a point is one of them."""
+        """Whether a point is repeated this often."""
         return point.experiment == self.experiment and matches(point.values, self.where)
 
 
@@ -141,7 +141,7 @@ class Study:
     """The full form in worlds where a run takes as long as it lasts."""
     quick: Effort
     quick_real_time: Effort
-    """The quick form there."""
+    """The quick form in such worlds."""
     published: Published | None
     figures: tuple[Figure, ...]
     claims: tuple[Claim, ...]

@@ -213,7 +213,7 @@ class Store:
         """Whether another process is adding runs."""
         self.is_writable = True
         self.records: dict[str, StoredRun] = {}
-        """By key; of several runs with the same key the latest."""
+        """Stored runs by key; of several with the same key, the latest."""
         self._on_disk = 0
         """Number of bytes of the file that existed at the start or were flushed to disk since."""
         self._size = 0

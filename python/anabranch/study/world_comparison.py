@@ -58,7 +58,7 @@ class Distance:
     """How far two columns are from each other over a group of cells."""
 
     values: int
-    """Cells that have both."""
+    """Number of cells with a value in both columns."""
     median: float
     """Median of the absolute deviations."""
     p90: float
@@ -151,7 +151,7 @@ class WorldComparison:
 
     @property
     def sum_tolerance(self) -> float:
-        """By how much two sums of a point may differ to agree, as a share."""
+        """Largest relative difference at which two sums of a point agree."""
         return self.study.published.sum_tolerance if self.study.published is not None else SUM_TOLERANCE
 
 

@@ -23,7 +23,7 @@ _INTERVAL_S = 0.02
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder that only its owner can enter, or close an open one.
+    """Make a folder that only its owner can enter, or restrict an existing one to its owner.
 
     Raises:
         OSError: If the folder cannot be made, or belongs to another user.

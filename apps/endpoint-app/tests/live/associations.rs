@@ -40,7 +40,7 @@ fn messages_that_end_a_direction_are_not_counted() {
     assert!(line_with(&mut server, "listening on port 7").is_some());
     let mut client = start("connect 127.115.7.2:7 --udp 127.115.7.1 --protocol sctp");
     for end in [&mut client, &mut server] {
-        let ended = line_with(end, "connection ended").expect("it ends");
+        let ended = line_with(end, "connection ended").expect("the connection ends");
         assert!(ended.ends_with("(whole): 0 bytes sent and acknowledged, 0 bytes received"), "{ended}");
         assert!(end.wait().expect("ours").success());
     }

@@ -62,7 +62,7 @@ fn receives() {
     routes();
     ip("mptcp endpoint add 10.0.1.1 dev tun1 subflow");
     let mut stream = kernel::connected(([10, 0, 0, 2], 5001).into());
-    let content = std::fs::read(&sent).expect("it was written");
+    let content = std::fs::read(&sent).expect("the test wrote the file");
     for part in content.chunks(BYTES / 100) {
         stream.write_all(part).expect("the program reads");
         // A kernel worker opens the second subflow, which takes some time.

@@ -60,7 +60,11 @@ impl Program {
 
     /// Waits for the end of the program; returns its exit status.
     pub fn status(&mut self) -> i32 {
-        self.child.wait().expect("it is our child").code().expect("no signal killed it")
+        self.child
+            .wait()
+            .expect("the program is a child process")
+            .code()
+            .expect("no signal killed the program")
     }
 }
 

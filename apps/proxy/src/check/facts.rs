@@ -85,7 +85,7 @@ fn sysctl(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/net/mptcp/{name}")).ok().map(|value| value.trim().to_owned())
 }
 
-/// Runs `ip` and returns its output; `None` if `ip` reports an error.
+/// Runs the program `ip` and returns its output; `None` if `ip` reports an error.
 fn ip(arguments: &[&str]) -> Result<Option<String>, Error> {
     let output = Command::new("ip").args(arguments).output().map_err(|error| {
         Error::Refused(format!("cannot run the program ip: {error}; install the package iproute2"))

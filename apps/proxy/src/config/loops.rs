@@ -12,7 +12,7 @@ pub struct Forwarder {
     pub name: String,
     /// The proxy's name in messages.
     pub listen: Vec<SocketAddr>,
-    /// Addresses to which it connects, each with its position in the file.
+    /// Addresses to which this proxy connects, each with its position in the file.
     pub to: Vec<(SocketAddr, Range<usize>)>,
 }
 

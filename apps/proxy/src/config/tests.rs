@@ -209,7 +209,7 @@ fn world_readable_password_is_refused_and_not_shown() {
     let (open, closed) = (read_with(0o644), read_with(0o640));
     std::fs::remove_file(&path).unwrap();
     assert!(open.expect_err("others may read it").to_string().contains("chmod o= "));
-    assert!(!format!("{:?}", closed.expect("only the owner and the group may read it")).contains("hunter2"));
+    assert!(!format!("{:?}", closed.expect("only owner and group may read the file")).contains("hunter2"));
     assert!(Config::read(&path).expect_err("the file was removed").to_string().ends_with("no such file"));
 }
 

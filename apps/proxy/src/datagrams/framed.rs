@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 
 /// Maximum number of bytes that wait for room in the stream: 150 ms at 28 Mbit/s. Further datagrams are dropped.
 const MAX_UNSENT_BYTES: usize = 512 << 10;
-/// Number of written bytes at which they are removed from the buffer. Not earlier, because a removal moves
-/// all bytes behind them.
+/// The buffer's written bytes are removed once there are this many. A removal moves all bytes behind them, so
+/// removals are rare.
 const MAX_WRITTEN_BYTES: usize = 128 << 10;
 /// Minimum time between two writes. Datagrams of a fast flow are written together, because each write ends with a segment
 /// that is not full: a datagram of QUIC and its frame need a full segment and one of some 40 bytes.

@@ -73,7 +73,7 @@ mod tests {
         let (mut near, mut far, begin) = (Pulse { left: 10 }, Pulse { left: 0 }, Instant::now());
         let carried = Carried::default();
         let relay = relay_datagrams(&mut near, &mut far, &carried, Duration::from_secs(60));
-        let reason = timeout(Duration::from_secs(1000), relay).await.expect("it ends");
+        let reason = timeout(Duration::from_secs(1000), relay).await.expect("the relay ends");
         assert_eq!(reason.kind(), ErrorKind::TimedOut);
         assert!(begin.elapsed() >= Duration::from_secs(360), "{:?}", begin.elapsed());
     }

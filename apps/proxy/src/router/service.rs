@@ -49,7 +49,7 @@ pub struct Proxy {
     via: Arc<Upstream>,
     /// Names in `bypass` and `only`. The background task takes them after the installation.
     names: Mutex<Option<Names>>,
-    /// Sockets for UDP, if it is intercepted. The background task takes them.
+    /// Sockets for UDP, if UDP is intercepted. The background task takes the sockets.
     datagrams: Mutex<Option<Interceptor>>,
     /// Restores rules, routes and the nftables table; `None` before the installation.
     guard: Arc<Mutex<Option<Guard>>>,

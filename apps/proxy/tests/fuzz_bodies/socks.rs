@@ -31,7 +31,8 @@ pub fn socks(bytes: &[u8]) {
     if let Ok(Some((server, data))) = wire::frame(bytes) {
         let mut again = Vec::new();
         wire::emit_frame(&server, &bytes[data.clone()], &mut again);
-        let parsed = wire::frame(&again).expect("it was written here").expect("the frame is complete");
+        let parsed =
+            wire::frame(&again).expect("the frame was encoded above").expect("the frame is complete");
         assert_eq!((parsed.0, &again[parsed.1]), (server, &bytes[data.clone()]));
         for short in [0, 1, data.start - 1, data.end - 1] {
             assert_eq!(wire::frame(&bytes[..short]), Ok(None));
@@ -40,7 +41,8 @@ pub fn socks(bytes: &[u8]) {
     if let Ok(Some(((_, target), len))) = wire::request(bytes) {
         let mut again = Vec::new();
         wire::emit_request(bytes[1], &target, &mut again);
-        let parsed = wire::request(&again).expect("it was written here").expect("the message is complete");
+        let parsed =
+            wire::request(&again).expect("the message was encoded above").expect("the message is complete");
         assert_eq!((parsed.0.1, parsed.1), (target, again.len()));
         // The encoding is that of the input, except for an address that the input contained as a name (type 3).
         assert!(again[3] == bytes[3] && again.len() == len || bytes[3] == 3, "{bytes:?}");

@@ -398,7 +398,8 @@ fn replayed_proof_is_refused() {
     assert_eq!(&exchange::<5>(&through(&near, target), b"hello"), b"hello");
     // The first proof has no epoch, so the answer contains the converter's. Both proofs are refused when they are
     // replayed; the second is also refused with another server.
-    let [first, second] = [(); 2].map(|()| messages.recv_timeout(EVENT_TIMEOUT).expect("it was recorded"));
+    let [first, second] =
+        [(); 2].map(|()| messages.recv_timeout(EVENT_TIMEOUT).expect("the converter recorded the message"));
     assert!(!second.windows(6).any(|bytes| bytes == b"secret"));
     let (tlvs, _) = answer(&converter, &first);
     assert!(matches!(tlvs.as_slice(), [Tlv::Error(ErrorCode::MissingCookie, _), Tlv::Cookie(_)]), "{tlvs:?}");

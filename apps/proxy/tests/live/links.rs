@@ -195,8 +195,8 @@ fn answer(stream: &TcpStream) -> std::io::Result<Counted> {
 
 /// Kills a child process and waits for its end.
 pub fn kill(mut child: Child) {
-    child.kill().expect("the test created it");
-    child.wait().expect("the test created it");
+    child.kill().expect("the test started the process");
+    child.wait().expect("the test started the process");
 }
 
 /// The proxy at the client uses the proxy behind the links, so a program that supports only TCP uses both links.

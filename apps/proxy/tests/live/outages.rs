@@ -27,8 +27,10 @@ const CARRIES: u64 = 50_000;
 fn received(bed: &Bed, interface: &str) -> u64 {
     let table = || std::fs::read_to_string("/proc/thread-self/net/dev");
     let table = bed.hosts.namespace("client").run(table).expect("procfs");
-    let line =
-        table.lines().find_map(|line| line.trim().strip_prefix(&format!("{interface}:"))).expect("there");
+    let line = table
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(&format!("{interface}:")))
+        .expect("the table has the interface");
     line.split_whitespace().next().and_then(|word| word.parse().ok()).expect("a number")
 }
 

@@ -25,7 +25,7 @@ impl Config {
         let path = std::env::temp_dir().join(format!("anabranch-proxy-{}-{number}.toml", std::process::id()));
         std::fs::write(&path, text).expect("the folder for temporary files is writable");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(&path, mode).expect("the test created it");
+        std::fs::set_permissions(&path, mode).expect("the test created the file");
         Self(path)
     }
 
@@ -126,7 +126,7 @@ impl Program {
 
     /// Replaces the text of the configuration file.
     pub fn change_config(&self, text: &str) {
-        std::fs::write(&self.config.0, text).expect("the test created it");
+        std::fs::write(&self.config.0, text).expect("the test created the file");
     }
 
     /// Sends a signal to the program.

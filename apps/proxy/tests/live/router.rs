@@ -51,7 +51,7 @@ fn is_pinged(lan: &Lan, server: &str) -> bool {
     let sum = 0xffff - (u16::from(request) << 8) - 0x1234 - 1;
     message[2..4].copy_from_slice(&sum.to_be_bytes());
     let open = || Socket::new(Domain::for_address(to), Type::RAW, Some(protocol));
-    let mut socket = lan.namespace("host").run(open).expect("root may open it");
+    let mut socket = lan.namespace("host").run(open).expect("root may open a raw socket");
     socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout can be set");
     socket.send_to(&message, &to.into()).expect("there is a route");
     let mut packet = [0; 64];
@@ -253,7 +253,7 @@ fn hosts_are_reset_without_the_proxy() {
         let near = lan.namespace("host").run(|| UdpSocket::bind(at(host, 0))).expect("a free port");
         far.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
         near.send_to(b"datagram", at(server, 53)).expect("there is a route");
-        let (len, from) = far.recv_from(&mut [0; 16]).expect("it arrives");
+        let (len, from) = far.recv_from(&mut [0; 16]).expect("the datagram arrives");
         assert_eq!((len, from.ip().to_string().as_str()), (8, host));
         assert!(is_pinged(&lan, server), "{server} does not answer");
     }
@@ -294,7 +294,7 @@ fn streams_follow_close_and_reset_of_their_ends() {
     let _router = lan.router("");
     let content: Vec<u8> = (0..3_000_000).map(|at: u32| (at % 251) as u8).collect();
     let mut stream = lan.connect("host", at(SERVER[0], 80)).expect("the router answers");
-    stream.write_all(&content).expect("it is read");
+    stream.write_all(&content).expect("the server reads the content");
     stream.shutdown(Shutdown::Write).expect("the stream is connected");
     let (mut reader, mut line, mut all) = (BufReader::new(stream), String::new(), Vec::new());
     reader.read_line(&mut line).expect("the server sends the address of its client");
@@ -510,8 +510,12 @@ fn router_prints_installed_rules() {
     router.signal(Signal::TERM);
     assert!(router.wait().success());
     assert_eq!(lan.state(), installed);
-    let undo: Vec<_> =
-        printed.split("# to revert these commands:\n").nth(1).expect("it is there").lines().collect();
+    let undo: Vec<_> = printed
+        .split("# to revert these commands:\n")
+        .nth(1)
+        .expect("the script has this comment")
+        .lines()
+        .collect();
     shell(&lan, &undo.iter().map(|line| line.trim_start_matches("# ")).collect::<Vec<_>>().join("\n"));
     assert_eq!(lan.state(), before);
 }
@@ -576,7 +580,7 @@ impl Programs {
                 which.args(["-c", &format!("command -v {program}")]);
                 which
             });
-            std::os::unix::fs::symlink(found.trim(), folder.join(program)).expect("it is new");
+            std::os::unix::fs::symlink(found.trim(), folder.join(program)).expect("the link is new");
         }
         Self(folder)
     }
@@ -585,7 +589,7 @@ impl Programs {
         let path = self.0.join("nft");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("the folder is ours");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).expect("the test created it");
+        std::fs::set_permissions(&path, mode).expect("the test created the file");
     }
 }
 

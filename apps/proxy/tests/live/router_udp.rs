@@ -84,7 +84,10 @@ fn udp_of_hosts_is_relayed_except_for_bypass() {
     let direct = lan.namespace("router").run(|| UdpSocket::bind(at("192.168.7.1", 99))).expect("a free port");
     direct.set_read_timeout(Some(EVENT_TIMEOUT)).expect("a timeout can be set");
     socket.send_to(b"to the router", at("192.168.7.1", 99)).expect("there is a route");
-    assert_eq!(direct.recv_from(&mut [0; 64]).expect("it arrives").1, socket.local_addr().expect("bound"));
+    assert_eq!(
+        direct.recv_from(&mut [0; 64]).expect("the datagram arrives").1,
+        socket.local_addr().expect("bound")
+    );
     // Broadcasts and multicasts stay in the LAN.
     socket.set_broadcast(true).expect("UDP has the option");
     for group in ["255.255.255.255", "192.168.7.255", "239.255.255.250"] {
@@ -110,7 +113,7 @@ fn hosts_get_datagrams_of_their_servers_only() {
     // Another port of the server's host may answer, as in other address translators; another host may not.
     let other_port = bind(&lan, "far", SERVER[0]);
     other_port.send_to(b"same host", source).expect("there is a route");
-    let (len, from) = socket.recv_from(&mut [0; 64]).expect("it arrives");
+    let (len, from) = socket.recv_from(&mut [0; 64]).expect("the datagram arrives");
     assert_eq!((len, from), (9, other_port.local_addr().expect("bound")));
     bind(&lan, "far", NAMED).send_to(b"stranger", source).expect("there is a route");
     socket.set_read_timeout(Some(SILENCE)).expect("a timeout can be set");

@@ -186,7 +186,7 @@ fn probe_without_bytes_is_not_logged() {
     let proxy = Program::start("socks", OPEN, 1);
     for _ in 0..20 {
         let stream = connect(proxy.address());
-        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("it is a socket");
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("the stream is a socket");
     }
     connect(proxy.address()).write_all(&[9, 9]).expect("the server listens");
     let message = proxy.line("127.0.0.1:");
@@ -247,7 +247,7 @@ fn await_reset(port: u16) {
         })
     };
     while !gone() {
-        assert!(begin.elapsed() < EVENT_TIMEOUT, "it has not closed");
+        assert!(begin.elapsed() < EVENT_TIMEOUT, "the proxy has not closed the connection");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -259,8 +259,9 @@ const HELD: usize = 300_000;
 #[test]
 fn data_of_a_closed_server_are_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
-    let target =
-        server("127.0.0.1:0", |mut stream| stream.write_all(&vec![7; HELD]).expect("there is room for it"));
+    let target = server("127.0.0.1:0", |mut stream| {
+        stream.write_all(&vec![7; HELD]).expect("the buffers hold the bytes")
+    });
     let stream = through(&proxy, target);
     await_reset(target.port());
     (&stream).write_all(b"more?").expect("the proxy reads");
@@ -287,7 +288,7 @@ fn data_of_a_closed_client_are_delivered() {
     });
     let stream = through(&proxy, target);
     let port = stream.local_addr().expect("the socket has an address").port();
-    (&stream).write_all(&vec![7; HELD]).expect("there is room for it");
+    (&stream).write_all(&vec![7; HELD]).expect("the buffers hold the bytes");
     drop(stream);
     await_reset(port);
     go_on.send(()).expect("the server waits");
@@ -455,7 +456,7 @@ fn clients_wait_without_free_descriptors() {
     let streams: Vec<_> = (0..4).map(|_| through(&proxy, target)).collect();
     let waits = connect(proxy.address());
     waits.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout can be set");
-    (&waits).write_all(&[5, 1, 0]).expect("it is in the kernel's queue");
+    (&waits).write_all(&[5, 1, 0]).expect("the kernel has accepted the connection");
     assert_eq!((&waits).read(&mut [0; 2]).expect_err("no answer").kind(), ErrorKind::WouldBlock);
     proxy.line("reached max_connections");
     for stream in &streams {

@@ -110,7 +110,7 @@ impl Pair {
             listener.listen(1)?;
             Ok(listener)
         };
-        let listener = namespace(&self.far).run(listen).expect("it may listen");
+        let listener = namespace(&self.far).run(listen).expect("root may listen");
         std::thread::spawn(move || {
             let mut stream = listener.accept().expect("the connection is accepted").0;
             while stream.write_all(&[7; 5000]).is_ok() {
@@ -372,10 +372,10 @@ fn uplink_with_used_up_budget_is_standby() {
     program.signal(Signal::TERM);
     program.wait();
     let file = state.join("uplinks.json");
-    let kept = std::fs::read_to_string(&file).expect("it is written");
+    let kept = std::fs::read_to_string(&file).expect("the program writes the file");
     let place = kept.find("\"since\":\"20").expect("a day") + "\"since\":\"".len();
     std::fs::write(&file, format!("{}2020{}", &kept[..place], &kept[place + 4..]))
-        .expect("the test created it");
+        .expect("the test may write the file");
     let program = pair.start_uplinks(&config);
     program.line("kB a month since ");
     pair.await_endpoints(&[W0, W1]);

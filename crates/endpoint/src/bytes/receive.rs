@@ -21,7 +21,7 @@ impl ReceiveBuffer {
     ///
     /// # Panics
     ///
-    /// If some of these have been read.
+    /// If some of these bytes have already been read.
     pub fn place(&mut self, offset: u64, bytes: &[u8]) {
         assert!(offset >= self.next(), "the byte at {offset} has been read: the next is {}", self.next());
         self.ring.put(offset, bytes);

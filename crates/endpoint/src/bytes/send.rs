@@ -35,7 +35,7 @@ impl SendBuffer {
     ///
     /// # Panics
     ///
-    /// If some of them have not been written or have been released.
+    /// If a part of the payload has not been written yet, or has been released.
     pub fn fill(&self, payload: Payload, out: &mut [u8]) {
         let (first, second) = self.get(payload);
         let (left, right) = out.split_at_mut(first.len());

@@ -90,11 +90,11 @@ fn client_connects_during_a_syn_flood() {
         assert_eq!(net.hosts[1].entries(), before, "a cookie takes no memory");
         net.run(20);
         let server = net.hosts[1].accept(Transport::Tcp, PORT).expect("the cookie came back");
-        let report = net.hosts[1].endpoint(server).expect("there").report();
+        let report = net.hosts[1].endpoint(server).expect("the connection exists").report();
         // The client's receive buffer needs a window scale, which the timestamp of the SYN/ACK encoded.
         assert!(report.peer_window > 65_535, "{}", report.peer_window);
         net.exchange([client, server], 200_000);
-        let client = net.hosts[0].endpoint(client).expect("there").report();
+        let client = net.hosts[0].endpoint(client).expect("the connection exists").report();
         assert_eq!(
             client.fallback,
             matches!(protocol, Protocol::Mptcp(_)),

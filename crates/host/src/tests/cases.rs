@@ -27,7 +27,7 @@ fn protocols_share_hosts_and_a_port_number() {
     let server = net.hosts[1].accept(Transport::Udp, 80).expect("the datagram has created a connection");
     assert_eq!(net.read(1, server), 100);
     for (at, [client, server]) in all.into_iter().enumerate() {
-        let paths = net.hosts[0].endpoint(client).expect("there").report().paths.len();
+        let paths = net.hosts[0].endpoint(client).expect("the connection exists").report().paths.len();
         assert_eq!(paths > 1, at > 1, "{at}: {paths} paths");
         net.close(0, client);
         net.run(5);
@@ -131,7 +131,7 @@ fn token_identifies_one_connection() {
     net.listen(mptcp(), 80);
     let [client, server] = net.pair(&mptcp(), 80);
     let tokens = [token(client, &net.hosts[0]), token(server, &net.hosts[1])];
-    let port = net.hosts[0].endpoint(client).expect("there").report().paths[0].local.port();
+    let port = net.hosts[0].endpoint(client).expect("the connection exists").report().paths[0].local.port();
 
     // The host opens the same connection again; both tokens that it can derive are in use.
     let other = ConnectionId { slot: 99, generation: core::num::NonZeroU32::MIN };
@@ -141,7 +141,7 @@ fn token_identifies_one_connection() {
     }
     net.listen(mptcp(), 80);
     let client = net.connect(&mptcp(), 80);
-    let report = net.hosts[0].endpoint(client).expect("there").report();
+    let report = net.hosts[0].endpoint(client).expect("the connection exists").report();
     assert_ne!(report.paths[0].local.port(), port, "with another port the client derives another key");
     assert_ne!(token(client, &net.hosts[0]), tokens[0]);
     net.hosts[0].forget(net.now, client);
@@ -283,7 +283,7 @@ fn address_changes_reach_the_connection() {
     net.drive(0);
     net.run(20);
     let usable = |net: &Net| {
-        let report = net.hosts[0].endpoint(client).expect("there").report();
+        let report = net.hosts[0].endpoint(client).expect("the connection exists").report();
         report.paths.iter().filter(|path| path.usable).map(|path| path.local.ip()).collect::<Vec<_>>()
     };
     assert!(!usable(&net).contains(&ip(1, 2)) && !usable(&net).is_empty());

@@ -24,13 +24,15 @@ fn single_connection_is_driven_without_its_host() {
     let syn = segment(7, Flags::SYN);
     let [one, other] = [7, 8].map(|port| {
         let syn = segment(port, Flags::SYN);
-        net.hosts[1].handle_packet(now, syn, &anabranch_wire::Pattern).expect("a connection takes it")
+        net.hosts[1]
+            .handle_packet(now, syn, &anabranch_wire::Pattern)
+            .expect("a connection accepts the packet")
     });
     assert_eq!(net.hosts[1].connection_of(&syn), Some(one));
     assert_eq!(net.hosts[1].connection_of(&segment(9, Flags::SYN)), None);
     let mut output = Collected::default();
     let host = &mut net.hosts[1];
-    let news = host.connection_ref(one).expect("there").drive(now, &mut output);
+    let news = host.connection_ref(one).expect("the connection exists").drive(now, &mut output);
     assert!(!news.concerns_host(), "the host created the connection, so nothing is new to it: {news:?}");
     let [Packet { body: Body::Tcp(answer), .. }] = output.packets.as_slice() else { panic!("{output:?}") };
     assert_eq!(
@@ -48,7 +50,7 @@ fn single_connection_is_driven_without_its_host() {
     let mut output = Collected::default();
     let packet = Packet { body: Body::Tcp(third), ..syn };
     let host = &mut net.hosts[1];
-    let mut reference = host.connection_ref(one).expect("there");
+    let mut reference = host.connection_ref(one).expect("the connection exists");
     reference.endpoint().handle_packet(now, packet, &anabranch_wire::Pattern);
     let news = reference.drive(now, &mut output);
     assert_eq!(output.events.first(), Some(&Event::Connected), "{output:?}");
@@ -76,7 +78,11 @@ fn forgotten_connection_releases_its_backlog_slot() {
     let client = net.connect(&tcp(), 80);
     net.drive(0);
     net.run(5);
-    let up = net.events[1].iter().rfind(|(_, event)| *event == Event::Connected).expect("it is connected").0;
+    let up = net.events[1]
+        .iter()
+        .rfind(|(_, event)| *event == Event::Connected)
+        .expect("the server is connected")
+        .0;
     net.hosts[1].forget(net.now, up);
     net.run(5);
     assert!(net.closed(0, client));
@@ -90,7 +96,7 @@ fn listener_limits_its_addresses_and_mtu() {
     let narrow = vec![Address::new(ip(2, 1), 1000)];
     net.hosts[1].listen_on(Listening { protocol: tcp(), port: 80, backlog }, narrow).expect("a free port");
     let [_, server] = net.pair(&tcp(), 80);
-    let path = net.hosts[1].endpoint(server).expect("there").report().paths[0];
+    let path = net.hosts[1].endpoint(server).expect("the connection exists").report().paths[0];
     assert_eq!(path.mss, 1000 - 40 - 12, "headers and timestamps");
     let elsewhere = net.hosts[0].connect(net.now, &tcp(), (&[ip(2, 2)], 80)).expect("a port");
     net.drive(0);
@@ -128,7 +134,7 @@ fn additional_paths_use_the_following_ports() {
     net.run(20);
     let server = net.hosts[1].accept(Transport::Tcp, 80).expect("a connection");
     net.exchange([client, server], 1_000);
-    let report = net.hosts[0].endpoint(client).expect("there").report();
+    let report = net.hosts[0].endpoint(client).expect("the connection exists").report();
     let ports: Vec<_> = report.paths.iter().map(|path| path.local.port()).collect();
     assert_eq!(
         ports,
@@ -147,7 +153,7 @@ fn restored_path_uses_another_port() {
     net.drive(0);
     net.run(50);
     let ports = |net: &Net| -> Vec<u16> {
-        let report = net.hosts[0].endpoint(client).expect("there").report();
+        let report = net.hosts[0].endpoint(client).expect("the connection exists").report();
         let usable = report.paths.iter().filter(|path| path.usable && path.local.ip() == ip(1, 2));
         usable.map(|path| path.local.port()).collect()
     };
@@ -178,7 +184,7 @@ fn connection_avoids_lost_addresses_of_its_host() {
     let server = net.hosts[1].accept(Transport::Tcp, 80).expect("a connection");
     net.exchange([client, server], 1_000);
     let from_lost = |net: &Net| {
-        let report = net.hosts[0].endpoint(client).expect("there").report();
+        let report = net.hosts[0].endpoint(client).expect("the connection exists").report();
         report.paths.iter().any(|path| path.local.ip() == ip(1, 2) && path.usable)
     };
     assert!(!from_lost(&net));

@@ -263,7 +263,7 @@ impl InterferenceTest {
         let Some(next) = [arrival, timers[0], timers[1]].into_iter().flatten().min() else { return false };
         self.now = self.now.max(next);
         if arrival.is_some_and(|at| at <= self.now) {
-            let Reverse((_, copy)) = self.arrivals.pop().expect("it was there");
+            let Reverse((_, copy)) = self.arrivals.pop().expect("an arrival was scheduled");
             let (to, packet) = self.flights.remove(&copy).expect("each arrives once");
             self.ends[to].endpoint.handle_packet(self.now, packet, &anabranch_wire::Pattern);
         }

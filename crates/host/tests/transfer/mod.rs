@@ -207,7 +207,7 @@ pub fn run(settings: &Settings, loads: [Load; 2], faults: Faults, seed: u64, sec
     ]
     .into_iter();
     let ends = ends::make(settings, &rng).map(|endpoint| {
-        let application = applications.next().expect("one for each end");
+        let application = applications.next().expect("each end has an application");
         End { endpoint, bytes: Bytes::default(), application, closed: None, next_port: 49_152 }
     });
     let network = Network::new(faults, rng.fork("network"));

@@ -143,7 +143,7 @@ pub fn recorded(text: &str, pair: &mut Pair) {
             limited: false,
             now,
         };
-        match event["event"].as_str().expect("every line has one") {
+        match event["event"].as_str().expect("every line has an event") {
             "add_path" => {
                 // In Linux, the handshake of a path has measured its round-trip time.
                 srtts[at] = 30_000;

@@ -7,7 +7,7 @@ use core::net::IpAddr;
 /// Characteristics of a path in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathInformation {
-    /// Rate of its slowest link.
+    /// Rate of the path's slowest link.
     pub rate: Rate,
     /// One-way delay, with the transmission of one packet.
     pub delay: Duration,

@@ -39,7 +39,7 @@ struct Nca {
     known: Vec<(PathId, PathInformation)>,
     /// Largest receive window until now, bytes.
     buffer: u64,
-    /// The chosen paths of these usable ones.
+    /// The paths that carry data, chosen from the `usable` paths.
     chosen: Vec<PathId>,
     usable: Vec<PathId>,
     is_stale: bool,
@@ -263,7 +263,7 @@ mod tests {
         assert!(scheduler.leaves_out(PathId(1)) && !scheduler.leaves_out(PathId(0)));
         assert!(scheduler.fits_buffer());
         assert_eq!(scheduler.select(&offer(400_000), &full), sends(1), "both fit the buffer");
-        // The path that is left is used alone.
+        // The remaining path is used alone.
         scheduler.on_information(PathId(1), Some(path((1, 2, 5_000, 0.0)).1));
         assert_eq!(scheduler.select(&offer(400_000), &full), Decision::Wait);
         let failed = [PathState { usable: false, queueable: 0, ..full[0] }, full[1]];

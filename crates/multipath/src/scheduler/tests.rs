@@ -337,7 +337,7 @@ fn otias_counts_free_window_and_waiting_round_trips() {
     // The window has room for two packets. Twenty further packets arrive after at most two and a half round trips.
     let state = |outstanding, rtt| PathState { outstanding, ..path(0, 10_000, rtt) };
     assert_eq!(first_of_far(state(8000, 20)), Some(22_000));
-    assert_eq!(first_of_far(state(7001, 20)), Some(22_000), "half a packet is one");
+    assert_eq!(first_of_far(state(7001, 20)), Some(22_000), "half a packet counts as a packet");
     assert_eq!(first_of_far(state(10_000, 20)), Some(20_000));
     // One and a half round trips are less than 50 ms if the round-trip time is 33 ms, but more if it is 34 ms.
     assert_eq!((first_of_far(state(0, 33)), first_of_far(state(0, 34))), (Some(20_000), Some(10_000)));
@@ -347,7 +347,7 @@ fn otias_counts_free_window_and_waiting_round_trips() {
     assert_eq!(
         first_of_far(PathState { srtt: None, ..state(0, 20) }),
         Some(1000),
-        "the first one has left already"
+        "all data up to this offset has been sent"
     );
 }
 

@@ -264,7 +264,7 @@ fn paths_are_grouped_after_sixty_intervals() {
     simulate_intervals(&mut detector, 60, 1, delay);
     assert_eq!(bottlenecks(&detector), [1, 1, 3]);
     simulate_intervals(&mut detector, 61, 9, delay);
-    let grouping = detector.grouping(PathId(1)).expect("it is monitored");
+    let grouping = detector.grouping(PathId(1)).expect("the path is monitored");
     assert_eq!((grouping.decisions, grouping.shared, grouping.bottlenecked), (10, 10, 10));
     assert_eq!((grouping.shared_share(), grouping.bottleneck_share()), (Some(1.0), Some(1.0)));
     assert_eq!(detector.grouping(PathId(2)).and_then(|third| third.shared_share()), Some(0.0));

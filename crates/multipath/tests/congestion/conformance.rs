@@ -418,7 +418,7 @@ const fn entry(name: &'static str, aliases: &'static [&'static str]) -> Entry {
 fn registered_controls_are_found_and_listed() {
     assert!(find("gentle").is_none());
     register(entry("gentle", &["kind"])).expect("the name is free");
-    let control = Choice::find("kind").expect("it was registered");
+    let control = Choice::find("kind").expect("the control was registered");
     assert_eq!((control.entry.name, control.build().name()), ("gentle", "gentle"));
     assert_eq!(all().count(), ALGORITHMS.len() + 1);
     assert_eq!(all().last().map(|last| last.name), Some("gentle"));

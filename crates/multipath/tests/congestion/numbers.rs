@@ -286,8 +286,8 @@ fn rpv2_counts_unmeasured_paths_as_average() {
 
 #[test]
 fn lia_increases_match_numbers_by_hand() {
-    // 20 and 10 packets at one RTT: a/Σc = 20,000/30,000². A window of 20,000 B adds 444.4 B, a window of
-    // 10,000 B adds half of that.
+    // 20 and 10 packets at one RTT: a/Σc = 20,000/30,000². A window of 20,000 B adds 444.4 B, a window of 10,000 B adds
+    // half as much.
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(0, 20_000), 20_444);
     assert_eq!(Rig::pair("lia", [20, 10], [100, 100]).ack(1, 10_000), 10_222);
     // 2 packets at 100 ms, 10 at 1 s: max c/R² = 200,000, Σ c/R = 30,000; 2.2e-4 exceeds only 1/c of the

@@ -51,8 +51,8 @@ impl Port {
         self.device.as_fd()
     }
 
-    /// Reads the next output of the host, if there is any, and passes on each of its packets, created in a
-    /// `buffer`; `scratch` has room for the longest.
+    /// Reads the next output of the host, if there is any, and passes each packet in it to `packet`. `buffer`
+    /// creates the buffer of a packet; `scratch` has room for the longest output.
     ///
     /// # Errors
     ///

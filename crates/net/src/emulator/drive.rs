@@ -47,14 +47,14 @@ pub struct Attachment {
     pub interface: Interface,
     /// The network namespace of the host.
     pub namespace: Namespace,
-    /// The name of the interface there.
+    /// The name of the interface in that namespace.
     pub device: String,
 }
 
 /// An error that prevents the creation of a network.
 #[derive(Debug)]
 pub enum OpenError {
-    /// There is no such link end or flow to capture; a sentence.
+    /// No link end or flow has the name that the capture requires; contains a sentence.
     Unknown(String),
     /// The file of the capture cannot be written.
     Capture(PathBuf, io::Error),
@@ -520,12 +520,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Changes its links.
+    /// Access to the links of the emulator, to change them while it runs.
     pub fn control(&self) -> Arc<Control> {
         Arc::clone(&self.control)
     }
 
-    /// The number of its thread, for setting its priority.
+    /// The number of the emulator's thread, for setting its priority.
     pub const fn thread_id(&self) -> i32 {
         self.id
     }
@@ -535,7 +535,7 @@ impl Running {
         self.thread.is_finished()
     }
 
-    /// Stops it, if it has not ended, and waits for it.
+    /// Stops the emulator if it still runs, and waits for its end.
     ///
     /// # Errors
     ///

@@ -30,7 +30,8 @@ impl Lateness {
         self.max = self.max.max(lateness);
     }
 
-    /// The result; `lost` packets had no room before the emulator read them.
+    /// The lateness in the form of results. `lost` is the number of packets that the kernel dropped because
+    /// the emulator did not read them in time.
     pub fn result(&self, lost: u64) -> LatenessResult {
         let quantile = |q| self.histogram.quantile_s(q).unwrap_or_default();
         let late = self.late as f64 / self.packets.max(1) as f64;

@@ -122,7 +122,7 @@ impl RawPacket {
         Ecn::from_bits(if self.is_ipv4() { self.bytes[1] } else { self.bytes[1] >> 4 })
     }
 
-    /// The number of its transport, see [`protocol`].
+    /// The number of the packet's transport protocol, see [`protocol`].
     pub fn protocol(&self) -> u8 {
         if self.is_ipv4() { self.bytes[9] } else { ipv6::upper_layer(&self.bytes).0 }
     }

@@ -218,7 +218,7 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Opens it for sockets of these versions of IP.
+    /// Opens the kernel's socket diagnostics for sockets of these versions of IP.
     ///
     /// # Errors
     ///

@@ -81,7 +81,7 @@ pub struct OwnEnd {
 /// A flow.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Type of its sockets.
+    /// Type of the flow's sockets.
     pub transport: Transport,
     /// Whether the host supports Multipath TCP, by end.
     pub multipath: [bool; 2],
@@ -119,7 +119,7 @@ impl Flow {
         if has_no_mptcp || (self.proxied && end == ACCEPTS) { Transport::Tcp } else { self.transport }
     }
 
-    /// True if its sockets are of IPv4.
+    /// True if the flow's sockets are of IPv4.
     pub const fn has_ipv4_sockets(&self) -> bool {
         self.remote.is_ipv4() && !self.dual_stack
     }

@@ -51,7 +51,7 @@ pub struct OwnHost {
 pub type Clients = Vec<(usize, usize, Option<Client>)>;
 
 impl OwnHost {
-    /// Runs all its ends until the end of the run.
+    /// Runs all ends of the host until the end of the run.
     ///
     /// # Errors
     ///

@@ -53,7 +53,7 @@ pub struct FlowSamples {
 pub struct Reports(Mutex<Vec<[Option<Report>; 2]>>);
 
 impl Reports {
-    /// No report of any of these flows.
+    /// A store for the reports of this number of flows, without a report.
     pub fn new(flows: usize) -> Arc<Self> {
         Arc::new(Self(Mutex::new(vec![[None, None]; flows])))
     }
@@ -77,7 +77,7 @@ impl FlowSamples {
         }
     }
 
-    /// Adds a report of an own stack at the end with the main data of the flow, or at the other one.
+    /// Adds a report of an own stack. `is_source` is true for the end that sends the main data of the flow.
     pub fn add_report(&mut self, now: Time, report: &Report, is_source: bool) {
         if is_source {
             for path in &report.paths {

@@ -35,7 +35,7 @@ impl Span {
         Self { clock, warmup, until, stop: AtomicBool::new(false), looks, news }
     }
 
-    /// Ends it prematurely.
+    /// Ends the run prematurely.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -30,7 +30,7 @@ impl SharedApplication {
         Self { state, news: Condvar::new(), warmup, schedule: None }
     }
 
-    /// Lets it write only at these times; `None` for always.
+    /// Restricts the times of writing to this schedule; `None` permits all times.
     pub fn with_schedule(self, schedule: Option<Schedule>) -> Self {
         Self { schedule, ..self }
     }
@@ -94,7 +94,7 @@ impl SharedApplication {
         self.schedule.as_ref().map_or(time, |schedule| schedule.real(time))
     }
 
-    /// Sleeps until it is due, has read data, or for [`MAX_SLEEP`].
+    /// Sleeps until the application is due to write or has read data, but at most for [`MAX_SLEEP`].
     pub fn sleep(&self, span: &Span) {
         let state = self.state();
         let now = span.now();

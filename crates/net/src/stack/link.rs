@@ -29,7 +29,7 @@ impl Link {
         Self { pipe, commands, id, pair }
     }
 
-    /// Requests a turn, if it is due.
+    /// Requests a turn of the engine for this connection, if a turn is due.
     pub(super) fn turn(&self, due: TurnDue) {
         if due {
             // If the stack has stopped, it has ended the pipe, so the result is not needed.

@@ -17,7 +17,7 @@ pub struct Listener {
     pub(super) commands: Arc<Commands>,
     pub(super) transport: Transport,
     pub(super) port: u16,
-    /// Send buffer of its associations, bytes.
+    /// Send buffer of the associations that this listener accepts, bytes.
     pub(super) send_buffer: u64,
 }
 

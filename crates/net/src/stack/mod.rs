@@ -55,7 +55,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// If the system has no thread, descriptor, randomness or `rtnetlink(7)` for it.
+    /// If the system lacks a thread, descriptor, randomness or `rtnetlink(7)` for the host.
     pub fn start(network: Network, limits: Limits) -> io::Result<Self> {
         let secrets = secrets()?;
         Self::start_with(network, move |network| Ok(Engine::new(network, limits, secrets)))
@@ -84,7 +84,7 @@ impl Stack {
         // An engine stays in the thread in which it was made.
         std::thread::Builder::new().name(name).spawn(move || match engine(network) {
             Ok(engine) => {
-                // The caller waits for this.
+                // The caller of `start` waits for this message.
                 let _ = tell.send(Ok(()));
                 thread::run(queue, engine);
             }
@@ -194,7 +194,7 @@ impl Stack {
     ///
     /// # Errors
     ///
-    /// [`Error::Stopped`] if it has stopped before.
+    /// [`Error::Stopped`] if the stack has been stopped before.
     pub async fn stop(&self, stop: Stop) -> Result<Stopped, Error> {
         self.commands.ask(|reply| Command::Stop(stop, Some(reply))).await
     }

@@ -46,7 +46,7 @@ pub(super) enum Ended {
     },
     Version(Version),
     SameMachine,
-    /// The largest packets of a link, here and there.
+    /// The largest packets of a link differ between this machine and the other one.
     Mtu {
         tunnel: usize,
         own: [u16; 2],

@@ -126,7 +126,7 @@ fn lost_contact_ends_both() {
         pair.step(|_| false);
     }
     assert_eq!(pair.ended(), [Some(Ended::Lost { tunnel: 0 }); 2]);
-    // In one direction.
+    // The network loses the messages of one direction only.
     let mut pair = Pair::usual();
     pair.run(10);
     for _ in 0..SECOND_NS * 35 / 10 / STEP_NS {

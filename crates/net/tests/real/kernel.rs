@@ -25,7 +25,7 @@ fn socket(address: IpAddr, multipath: bool) -> OwnedFd {
 /// A socket that listens on an address.
 pub fn listener(multipath: bool, local: SocketAddr) -> TcpListener {
     let socket = socket(local.ip(), multipath);
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a TCP socket has it");
+    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a TCP socket has this option");
     rustix::net::bind(&socket, &local).expect("the address belongs to the machine");
     rustix::net::listen(&socket, 1).expect("a bound socket can listen");
     TcpListener::from(socket)

@@ -136,7 +136,7 @@ impl Side {
     ///
     /// # Panics
     ///
-    /// If it takes too long or fails.
+    /// If the transfer takes too long or fails.
     pub fn finish(mut self) -> Done {
         let done = self.done.clone();
         let ended = self

@@ -42,7 +42,7 @@ fn messages_keep_their_attributes() {
         client.close();
         assert_eq!(server.receive().await, Ok(None));
         assert_eq!([client.ended().await, server.ended().await], [Reason::Closed; 2]);
-        assert!(hosts[0].reports().await.expect("it runs").is_empty());
+        assert!(hosts[0].reports().await.expect("the stack runs").is_empty());
     });
 }
 
@@ -93,7 +93,7 @@ fn two_paths_carry_a_large_transfer() {
             2,
             "{report:?}"
         );
-        let stopped = hosts[0].stop(Stop::Drain(Duration::from_secs(1))).await.expect("it ran");
+        let stopped = hosts[0].stop(Stop::Drain(Duration::from_secs(1))).await.expect("the stack runs");
         assert_eq!(stopped.aborted, 0);
     });
 }

@@ -30,9 +30,9 @@ fn recorded(name: &str, networks: [Network; 2], has_data: bool) -> ([Stack; 2], 
 /// Stops both stacks; the replay of each sends the same packets.
 async fn assert_repeated(stacks: [Stack; 2], files: [PathBuf; 2]) {
     for (stack, file) in stacks.iter().zip(files) {
-        let stopped = stack.stop(Stop::Drain(Duration::from_secs(5))).await.expect("it runs");
+        let stopped = stack.stop(Stop::Drain(Duration::from_secs(5))).await.expect("the stack runs");
         stopped.recording.expect("the disk has room");
-        let outcome = replay(File::open(&file).expect("it was written")).expect("a whole recording");
+        let outcome = replay(File::open(&file).expect("the recording exists")).expect("a whole recording");
         std::fs::remove_file(file).expect("ours");
         assert_eq!(outcome.difference, None);
         assert!(outcome.counts.sent > 10 && outcome.counts.arrivals > 10, "{outcome:?}");

@@ -145,7 +145,7 @@ fn stop_drains_written_data() {
             read
         };
         let (stopped, read) = tokio::join!(hosts[0].stop(Stop::Drain(Duration::from_secs(10))), read);
-        assert_eq!(stopped.expect("it ran").aborted, 0);
+        assert_eq!(stopped.expect("the stack runs").aborted, 0);
         assert!(read == data(200_000));
         assert_eq!(hosts[0].stop(Stop::Abort).await.map(|_| ()), Err(Error::Stopped));
         let refused = hosts[0].connect(tcp(), SERVER, 7).await.map(|_| ());
@@ -159,7 +159,7 @@ fn stop_aborts_what_does_not_drain_in_time() {
         let hosts = linked(1);
         let [client, mut server] = connected(&hosts, tcp()).await;
         // The server does not close.
-        let stopped = hosts[0].stop(Stop::Drain(Duration::from_millis(200))).await.expect("it ran");
+        let stopped = hosts[0].stop(Stop::Drain(Duration::from_millis(200))).await.expect("the stack runs");
         assert_eq!(stopped.aborted, 1);
         assert_eq!(client.ended().await, Reason::Aborted);
         assert_eq!(server.read(&mut [0; 8]).await.expect("the peer has closed before"), 0);
@@ -204,7 +204,14 @@ fn removed_address_ends_its_paths_and_returns() {
         let hosts = linked(2);
         let [mut client, mut server] = connected(&hosts, mptcp()).await;
         let usable = async |count: usize| {
-            while client.report().await.expect("it runs").paths.iter().filter(|path| path.usable).count()
+            while client
+                .report()
+                .await
+                .expect("the stack runs")
+                .paths
+                .iter()
+                .filter(|path| path.usable)
+                .count()
                 != count
             {
                 sleep(Duration::from_millis(5)).await;
@@ -233,7 +240,7 @@ fn priority_of_a_path_holds_at_both_ends() {
         let hosts = linked(2);
         let [client, server] = connected(&hosts, mptcp()).await;
         let backups = async |stream: &Stream| {
-            let paths = stream.report().await.expect("it runs").paths;
+            let paths = stream.report().await.expect("the stack runs").paths;
             paths.iter().filter(|path| path.usable).map(|path| path.backup).collect::<Vec<_>>()
         };
         let shows = async |expected: &[bool]| {

@@ -66,7 +66,8 @@ mod tests {
         let millisecond = Fine::to_send(Rate::from_bits_per_second(12_000_000), 1500);
         let moment = Time::from_nanos(5);
         assert_eq!(millisecond.after(moment, 0), (Time::from_nanos(1_000_005), 0));
-        // A quarter of a nanosecond early, and half of one.
+        // The start has a fraction of a nanosecond (0x4000 is a quarter), and so has the duration in the next two
+        // lines.
         assert_eq!(millisecond.after(moment, 0x4000), (Time::from_nanos(1_000_005), 0x4000));
         assert_eq!(Fine(0x8000).after(moment, 0x4000), (Time::from_nanos(6), 0xc000));
         assert_eq!(Fine(0x4000).after(moment, 0x8000), (moment, 0x4000));

@@ -82,8 +82,8 @@ impl Service {
         }
     }
 
-    /// Bytes that could have been sent by `now`, and the bytes of these that were sent; only with a
-    /// recording.
+    /// Bytes that the recording permits until `now`, and the number of these that were sent; `None` for a constant
+    /// rate.
     fn usage(&self, now: Time) -> Option<[u64; 2]> {
         match self {
             Self::Constant(_) => None,

@@ -14,7 +14,7 @@ use crate::keys::{InvalidValues, Keyed, Kind, Value, Values};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 
-/// A packet that begins to leave.
+/// A packet whose transmission begins.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     /// Time at which the packet begins to leave.

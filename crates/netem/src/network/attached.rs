@@ -25,9 +25,9 @@ impl Default for LinkAddresses {
 /// The addresses of all links.
 #[derive(Clone, Debug)]
 pub(super) struct Attached {
-    /// By link; empty if all have the default.
+    /// Addresses of each link, by its index; empty if all links have the default.
     links: Vec<LinkAddresses>,
-    /// Interfaces that use the addresses of another one, by that interface.
+    /// For an interface whose addresses other interfaces use: these interfaces.
     sharers: BTreeMap<Interface, Vec<Interface>>,
 }
 

@@ -1,4 +1,4 @@
-//! Nodes, the ends of their links, and the addresses of these.
+//! Nodes, the ends of their links, and the addresses of these ends.
 
 use core::net::IpAddr;
 

@@ -3,7 +3,7 @@
 use super::{Interface, IpVersion, Node};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Version of packets, and the nodes of which the packets go to the nearest.
+/// Version of IP of packets, and their possible destinations: each packet goes to the nearest of these nodes.
 pub(super) type Towards = (IpVersion, Vec<usize>);
 
 /// Next hops towards the nodes for which they were computed.

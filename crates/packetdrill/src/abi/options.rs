@@ -76,8 +76,9 @@ pub extern "C" fn getsockopt(
     })
 }
 
-/// `getsockopt` of the C library, for a process into which this library is preloaded: packetdrill reads the values of its
-/// assertions by it and not by the interface. Descriptors of other files go to the kernel.
+/// `getsockopt` of the C library, for a process into which this library is preloaded: packetdrill reads
+/// values for its assertions by `getsockopt`, and not by the interface. Descriptors of other files go to the
+/// kernel.
 ///
 /// # Safety
 /// As the function of the C library.

@@ -8,8 +8,9 @@ use libc::{
     epoll_event, iovec, loff_t, msghdr, nfds_t, pollfd, size_t, sockaddr, socklen_t, ssize_t, timeval,
 };
 
-/// The functions, in the order of the interface. Each has the name of its system call; the module describes the others.
-/// They trust the caller's addresses as the calls do, so only the caller in C can name them.
+/// The functions, in the order of the interface. Most have the name of their system call; the module's page
+/// describes the others. Like system calls, they trust the addresses that the caller passes. Only C code can
+/// access the fields.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Interface {

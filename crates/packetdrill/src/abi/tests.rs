@@ -158,7 +158,7 @@ fn accept() {
 
 /// Waits until the other thread's call waits, before virtual time passes.
 fn await_call() {
-    while !machine().expect("it was created").has_waiting_call() {
+    while !machine().expect("the machine was created").has_waiting_call() {
         thread::sleep(std::time::Duration::from_millis(1));
     }
 }

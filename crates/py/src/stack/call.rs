@@ -228,7 +228,7 @@ impl Calls {
         key
     }
 
-    /// Goes on with a call. Returns whether it has an answer; otherwise `take` returns the key later.
+    /// Polls a call. Returns true if its answer is ready; otherwise `take` returns `key` once the answer is ready.
     fn poll(&self, key: u64, call: &Call) -> bool {
         let task = self.tasks().used.get(&key).map(|(task, waker)| (Arc::clone(task), waker.clone()));
         let Some((task, waker)) = task else { return true };

@@ -28,7 +28,7 @@ impl<T> Handle<T> {
         inner.clone().ok_or_else(|| mistake("it was closed; calls after close are not possible".to_owned()))
     }
 
-    /// Releases it. Calls that wait keep it until they end.
+    /// Releases the connection. Calls that have not returned keep it until they end.
     fn close(&self) {
         let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(inner);
@@ -227,7 +227,7 @@ answers!(Association, net::Association);
 impl Association {
     /// Sends a message: returns when there was room for it. `limits` are its lifetime in seconds, its retransmissions and
     /// its priority.
-    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
     fn send(
         &self,
         data: &[u8],

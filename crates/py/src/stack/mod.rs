@@ -31,7 +31,7 @@ pub(crate) struct Stack {
 impl Stack {
     #[new]
     #[pyo3(signature = (tuns, udp, udp_port, mtu, pcap = None))]
-    #[expect(clippy::too_many_arguments, reason = "they are keyword arguments in Python")]
+    #[expect(clippy::too_many_arguments, reason = "the parameters are keyword arguments in Python")]
     fn new(
         py: Python<'_>,
         tuns: Vec<(String, String, String, bool)>,
@@ -111,8 +111,8 @@ impl Stack {
         })
     }
 
-    /// Stops the host: after the ends of its connections or after `drain_s` seconds, and without it at once. The answer is
-    /// the number of connections that were aborted.
+    /// Stops the host as soon as its connections have ended, or after `drain_s` seconds; at once if `drain_s`
+    /// is `None`. The answer is the number of connections that were aborted.
     #[pyo3(signature = (drain_s = None))]
     fn stop(&self, drain_s: Option<f64>) -> PyResult<Call> {
         let stop = match drain_s.map(std::time::Duration::try_from_secs_f64) {

@@ -9,8 +9,9 @@ use std::sync::OnceLock;
 /// The first bytes of a recording of the present format.
 const MARK: &[u8] = b"anabrec\x01";
 
-/// Reads a recording that a program of bytes describes. The first byte selects a valid one, whose bytes the others change:
-/// by three each, a place and a byte. If there is none with this number, the program itself follows the mark.
+/// Reads a recording that is derived from the input. The first byte selects a valid recording. Each three
+/// further bytes change it: two are the position of a byte, one is its new value. If no recording has this
+/// number, the input follows the mark and is read as a recording.
 pub fn recording(program: &[u8]) {
     let Some((&first, rest)) = program.split_first() else { return };
     let Some(valid) = valid().get(usize::from(first)) else {

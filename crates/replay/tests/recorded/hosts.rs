@@ -196,7 +196,7 @@ pub fn run(task: &Task) -> Recorded {
         now = now.max(timers.chain(arrival).chain([turn]).min().expect("a turn"));
         while let Some(entry) = flight.first_entry().filter(|entry| entry.key().0 <= now) {
             let (to, bytes) = entry.remove();
-            let packet = Packet::parse(&bytes).expect("the other end wrote it");
+            let packet = Packet::parse(&bytes).expect("the other end wrote a valid packet");
             ends[to].host.handle_packet(now, packet, Buffer(&bytes));
             ends[to].drive(now, &bytes);
         }

@@ -316,7 +316,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Counts the new addresses of a link, of which there is a limited number.
+    /// Counts the new addresses that events give to a link. Their number is limited.
     fn count_addresses(&mut self, link: usize, value: &NewValue) -> Result<(), Fault> {
         let count = &mut self.renumberings[link];
         *count += u32::from(matches!(value.new, New::Addresses(true)));
@@ -376,7 +376,7 @@ fn no_change_of_a_trace(
     })
 }
 
-/// The changes, each with its key and the place of that, in the order of the table of keys.
+/// The changes, each with its key and the place of the key in the file, in the order of the table of keys.
 fn changes(
     values: &Values,
     must_change: bool,

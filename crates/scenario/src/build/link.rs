@@ -57,7 +57,7 @@ fn link(
         let message = format!("{owner} connects {} to itself; name two nodes", quoted(&between_names[0]));
         return Err(Fault::new(between.origin, message));
     }
-    // In messages, a queue that comes from the defaults as a whole belongs to them.
+    // If the whole queue comes from the defaults, messages name the defaults as its owner.
     let queue_owner = if element.table.get("queue").is_some() || defaults.get("queue").is_none() {
         &owner
     } else {

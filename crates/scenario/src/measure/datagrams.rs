@@ -10,7 +10,7 @@ pub struct Datagrams {
     lost: u64,
     /// Further copies of received datagrams.
     duplicated: u64,
-    /// Of the received ones, those that came too late to be played.
+    /// Received datagrams that arrived too late to be played.
     late: u64,
     /// The last delay, and the jitter in nanoseconds.
     jitter: Option<(Duration, f64)>,
@@ -22,7 +22,7 @@ pub struct Datagrams {
 }
 
 impl Datagrams {
-    /// No datagrams; those that follow are rated as a call, if there is one.
+    /// Starts without datagrams. With `voice`, the datagrams are rated as a call.
     pub fn new(voice: Option<Voice>) -> Self {
         Self { voice, ..Self::default() }
     }

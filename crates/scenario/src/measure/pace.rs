@@ -1,4 +1,4 @@
-//! Delivery of a flow around an outage: whether, and when, it is as fast again as before.
+//! Compares the delivery of a flow after an outage with its delivery before: whether and when it is as fast again.
 
 use anabranch_base::time::{Duration, Time};
 

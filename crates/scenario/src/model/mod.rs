@@ -308,7 +308,7 @@ impl Link {
 pub struct SharedAddress {
     /// Index of the link with the addresses.
     pub link: usize,
-    /// The end of that link whose addresses these are.
+    /// The end of the link `link` whose addresses are used.
     pub end: usize,
 }
 
@@ -317,7 +317,7 @@ pub struct SharedAddress {
 pub struct Middlebox {
     /// The node.
     pub node: String,
-    /// Indices of its links whose incoming packets it processes; empty for all.
+    /// Indices of the links from which the middlebox processes packets; empty for all.
     pub from: Vec<usize>,
     /// Kind and settings.
     pub does: anabranch_middlebox::Settings,
@@ -346,11 +346,11 @@ pub struct Host {
 /// The time that the processor of a host needs for the packets that it sends and receives, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCost {
-    /// For a packet of any length.
+    /// Time for each packet, independent of its length.
     pub packet: Duration,
-    /// For each byte of the IP packet.
+    /// Time for each byte of the IP packet.
     pub byte: Duration,
-    /// For each entry of a gap or reassembly list that the packet passes.
+    /// Time for each entry of a gap or reassembly list that the packet passes.
     pub gap: Duration,
     /// Maximum number of packets at the processor, the one in service included.
     pub backlog: u64,

@@ -96,7 +96,7 @@ pub enum Bursts {
         on: Duration,
         /// Mean length of a silence.
         off: Duration,
-        /// Distribution of both.
+        /// Distribution of the lengths of bursts and of silences.
         distribution: Distribution,
     },
     /// Start and end of each burst; ascending, without overlaps.
@@ -140,7 +140,7 @@ pub struct Arrivals {
 /// A distribution of message sizes, bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MessageSize {
-    /// Those of a file, in turn.
+    /// The sizes in a file, one after the other.
     Listed(Arc<SizeList>),
     /// Always the same.
     Constant(u64),

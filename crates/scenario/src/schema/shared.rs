@@ -78,7 +78,7 @@ fn replace(schema: &mut Value, repeated: &Value, reference: &Value) {
 fn free_name(key: &str, definitions: &Map<String, Value>) -> String {
     let numbered = (2..).map(|number| format!("{key}-{number}"));
     let mut names = std::iter::once(key.to_owned()).chain(numbered);
-    names.find(|name| !definitions.contains_key(name)).expect("numbers do not end")
+    names.find(|name| !definitions.contains_key(name)).expect("there is always a further number")
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(crate) fn flow_defaults() -> &'static Section {
     &FLOW_DEFAULTS
 }
 
-/// The settings of all protocols, and the keys of this crate among them.
+/// The keys of `[[flow]]`: the settings of all protocols, and the keys that this crate declares.
 fn settings() -> &'static [Key] {
     static SETTINGS: LazyLock<Vec<Key>> = LazyLock::new(|| {
         let defaults = defaults();

@@ -155,7 +155,7 @@ fn listening_end_keeps_no_state_of_an_init() {
         net.inject(B, forged(B, 0, vec![Chunk::Init(init.clone())]));
     }
     assert_eq!(net.ends[B].next_timeout(), None);
-    assert_eq!(net.ends[B].report().paths.len(), 1, "the one that was configured");
+    assert_eq!(net.ends[B].report().paths.len(), 1, "only the configured address has a path");
     net.connect();
     net.run_until(net.now + Duration::from_millis(100));
     still_works(&mut net);
@@ -335,7 +335,7 @@ fn type_bits_decide_report_of_unknown_chunks() {
         }
     }
     let errors = log.borrow().iter().filter(|(_, p)| matches!(body(p).chunks[0], Chunk::Error(_))).count();
-    assert_eq!(errors, 1, "0x7e wants a report");
+    assert_eq!(errors, 1, "chunk type 0x7e requests a report");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn unauthenticated_chunks_are_ignored() {
     let before = (net.apps[B].read.len(), net.ends[B].report().delivered);
     net.apps[A].outbox.push_back((400, 1, false));
     net.drain();
-    let mut genuine = kept.take().expect("it has left");
+    let mut genuine = kept.take().expect("the packet was sent");
     genuine.settle(&Pattern);
     let forged = |change: fn(&mut Vec<Chunk>)| {
         let mut packet = genuine.clone();
@@ -95,7 +95,7 @@ fn unauthenticated_chunks_are_ignored() {
         // The receiver parses the bytes of the packet.
         let mut bytes = Vec::new();
         packet.emit(&mut bytes);
-        Packet::parse(&bytes).expect("as it was written")
+        Packet::parse(&bytes).expect("the packet parses")
     };
     let sack = |chunks: &mut Vec<Chunk>| {
         let cumulative_tsn = Serial(77);
@@ -171,7 +171,8 @@ fn init_of(packet: &Packet) -> &Init {
 
 /// Keys of the endpoint that sent `own` and received `other`.
 fn keys(shared: &[u8], own: &Packet, other: &Packet) -> Authentication {
-    let [own, other] = [own, other].map(|packet| Offer::of(init_of(packet)).expect("it authenticates"));
+    let [own, other] =
+        [own, other].map(|packet| Offer::of(init_of(packet)).expect("the packet offers authentication"));
     Authentication::new(shared, &own, &other).expect("a known algorithm")
 }
 
@@ -258,11 +259,11 @@ fn a_restart_needs_the_keys_of_the_old_association() {
     net.ends[B].handle_packet(net.now, refused, &Pattern);
     assert_eq!((restarts(&mut net), net.extra(B, "forgeries")), (0, 1));
     let mut taken = echo;
-    let old = open(&net.ends[A]).auth.as_ref().expect("it authenticates");
+    let old = open(&net.ends[A]).auth.as_ref().expect("A authenticates");
     surround(&mut taken, old, init_of(&init).initial_tsn);
     net.ends[B].handle_packet(net.now, taken, &Pattern);
     assert_eq!((restarts(&mut net), net.ends[B].readable(), net.extra(B, "forgeries")), (1, 10, 1));
-    let own = open(&net.ends[B]).auth.as_ref().expect("it authenticates");
+    let own = open(&net.ends[B]).auth.as_ref().expect("B authenticates");
     assert_eq!(own.verify(&auth(&new)), AuthCheck::Genuine);
 }
 
@@ -292,7 +293,7 @@ fn a_collision_with_another_tag_changes_the_keys() {
     let echo = exchange(&mut other, net.now, init_ack);
     net.ends[A].handle_packet(net.now, echo, &Pattern);
     assert_eq!((net.extra(A, "restarts"), open(&net.ends[A]).peer_tag), (0, init_of(&init).initiate_tag));
-    let own = open(&net.ends[A]).auth.as_ref().expect("it authenticates");
+    let own = open(&net.ends[A]).auth.as_ref().expect("A authenticates");
     assert_eq!(own.verify(&auth(&made)), AuthCheck::Genuine);
 }
 

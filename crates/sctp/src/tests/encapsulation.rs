@@ -10,7 +10,7 @@ const UDP_PORT: u16 = 9899;
 
 fn ports(packet: &mut anabranch_wire::Packet) -> &mut Ports {
     let Body::Sctp(body) = &mut packet.body else { unreachable!("it is SCTP") };
-    body.udp.as_mut().expect("it travels in UDP")
+    body.udp.as_mut().expect("the packet is in UDP")
 }
 
 /// The translator changes A's port, and changes it again later. B sends to the source port of A's last packet.

@@ -22,14 +22,14 @@ fn flags(app: App, when: ImmediateSack, nagle: bool) -> (Vec<bool>, Net) {
             _ => None,
         });
         if from == A {
-            log.lock().expect("one thread").extend(asked);
+            log.lock().expect("no thread panicked").extend(asked);
         }
         true
     }));
     net.apps[A] = app;
     net.connect();
     net.run_to_end(at_ms(60_000));
-    let seen = seen.lock().expect("one thread").clone();
+    let seen = seen.lock().expect("no thread panicked").clone();
     (seen, net)
 }
 

@@ -45,7 +45,7 @@ fn any_listener_of_the_host_accepts_a_cookie() {
         let Answer::Accepted(b) = accepted else { panic!("{accepted:?}") };
         assert!(b.established());
         assert_eq!((b.ports(), b.peer_addresses().collect::<Vec<_>>()), ((5001, 5000), vec![address(A, 0)]));
-        tags.push(b.tag().expect("it has one"));
+        tags.push(b.tag().expect("the association has a tag"));
         let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
         (net.now, net.ends) = (at_ms(30), [a, *b]);
         net.apps = [(); 2].map(|()| App::sends(bulk(20, 3_000)));

@@ -381,7 +381,7 @@ fn sacks_are_delayed_only_for_senders_with_dac() {
         (rate, net.extra(B, "sacks_sent") as f64 / net.ends[B].report().delivered as f64 * 1452.0)
     };
     let (plain, often) = sacks(false, false, false);
-    assert_eq!(sacks(false, true, false), (plain, often), "the receiver does as one without");
+    assert_eq!(sacks(false, true, false), (plain, often), "the receiver acknowledges as without DAC");
     let (agreed, seldom) = sacks(true, true, false);
     assert!(seldom < 0.9 * often, "{seldom} SACKs a packet, {often} without");
     let (_, shown) = sacks(false, true, true);

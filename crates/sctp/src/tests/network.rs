@@ -17,7 +17,7 @@ fn quote(number: u32, path: usize) -> Quote {
 
 /// The tag of packets to end B.
 fn tag(net: &Net) -> u32 {
-    net.ends[B].tag().expect("B has one")
+    net.ends[B].tag().expect("B has a tag")
 }
 
 /// RFC 9260 §7.3: a router with a smaller MTU drops packets that are too big and reports it. Chunks that were
@@ -86,7 +86,7 @@ fn host_without_sctp_refuses_the_association() {
         let mut net = Net::new(vec![Link::new(10, 5)], |_, _| {});
         net.links[0].up = false;
         net.connect();
-        let own = net.ends[A].tag().expect("the INIT has one");
+        let own = net.ends[A].tag().expect("the INIT has a tag");
         let event = |number, initiate_tag| NetworkEvent::Unreachable {
             quote: Quote { initiate_tag, ..quote(number, 0) },
             what,

@@ -109,8 +109,9 @@ impl App {
             return;
         }
         let keys = runs.iter().flat_map(|&(first, count)| first..first + u64::from(count));
-        let parts: Vec<Payload> =
-            keys.map(|key| self.fragments.remove(&key).expect("it was placed, and is read once")).collect();
+        let parts: Vec<Payload> = keys
+            .map(|key| self.fragments.remove(&key).expect("the fragment was placed, and is read once"))
+            .collect();
         let offset = parts[0].offset;
         let end = parts.iter().fold(offset, |end, part| {
             assert_eq!(part.offset, end, "fragments are in order");

@@ -83,7 +83,7 @@ fn abandoned_fragment_abandons_its_message() {
             net.check(A);
             assert_eq!(abandoned(&net), [(9_000, true)], "i_data {i_data}, unordered {unordered}");
             net.run_until(net.now + ms(2_000));
-            assert!(net.apps[B].fragments.is_empty(), "the rest of it is forgotten");
+            assert!(net.apps[B].fragments.is_empty(), "the rest of the message is discarded");
             assert_eq!(net.ends[B].report().receive_buffer, 0);
         }
     }
@@ -168,7 +168,7 @@ fn partly_read_message_is_aborted() {
         net.run_until(net.now + ms(1_000));
         assert!(net.apps[B].in_parts > 0);
         assert_eq!((net.apps[B].aborted, abandoned(&net)), (1, vec![(0, true)]));
-        assert_eq!(read(&net), [60_000], "the next one comes whole");
+        assert_eq!(read(&net), [60_000], "the next message is delivered whole");
         assert_eq!(net.ends[B].report().receive_buffer, 0);
         assert!(net.apps[B].fragments.is_empty());
     }

@@ -52,7 +52,7 @@ fn denied_tsn_reset_stays_denied() {
     assert!(net.ends[A].change_streams(net.now, StreamChange::ResetAll));
     net.drain();
     net.run_until(at_ms(400));
-    let late = asked.take().expect("it was asked");
+    let late = asked.take().expect("the request was sent");
     net.inject(B, late);
     assert_eq!(events(&net, B), []);
     write(&mut net, B, 300, 1);
@@ -74,7 +74,7 @@ fn data_from_before_a_tsn_reset_counts_as_late() {
     net.drain();
     net.run_until(at_ms(1_000));
     assert_eq!(events(&net, B), [Event::NumbersReset]);
-    let late = sent.take().expect("it was sent");
+    let late = sent.take().expect("the response was sent");
     net.inject(B, late);
     for _ in 0..3 {
         write(&mut net, A, 600, 1);

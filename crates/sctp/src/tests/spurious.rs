@@ -1,4 +1,4 @@
-//! Losses and timeouts that were none.
+//! Losses and timeouts that proved spurious.
 
 use super::pair::{A, App, B, Link, Net, at_ms, bulk, ms};
 use crate::association::State;

@@ -197,7 +197,7 @@ fn requests_out_of_order_change_nothing() {
     assert!(net.ends[A].change_streams(net.now, StreamChange::AddOutgoing(1)));
     net.drain();
     net.run_until(at_ms(1_000));
-    let packet = seen.take().expect("it was asked");
+    let packet = seen.take().expect("the request was sent");
     net.inject(B, packet.clone());
     let mut strange = packet;
     let anabranch_wire::Body::Sctp(forged) = &mut strange.body else { panic!("SCTP") };

@@ -18,7 +18,7 @@ const HAS_DATA: u32 = 1 << 30;
 pub struct PacketRef {
     /// Handle of the packet.
     pub id: u32,
-    /// Index of its next hop.
+    /// Index of the packet's next hop.
     pub next: u32,
     /// The flow hash; zero if no queue uses it.
     pub flow: u32,

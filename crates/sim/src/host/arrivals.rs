@@ -177,7 +177,7 @@ impl ArrivingFlow {
         self.template.place(index, self.start)
     }
 
-    /// Time of its first arrival; the maximum if it has none.
+    /// Time of the flow's first arrival; the maximum if there is none.
     pub const fn start(&self) -> Time {
         self.start
     }

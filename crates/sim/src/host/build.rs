@@ -194,7 +194,7 @@ impl<'a> Setup<'a> {
         }
     }
 
-    /// The arrivals of its connections, if there are several.
+    /// The arrivals of the flow's connections, if the flow has several connections.
     fn arrivals(&self) -> Option<ArrivalProcess> {
         let Workload::File { size, arrivals: Some(arrivals), .. } = &self.declared.workload else {
             return None;

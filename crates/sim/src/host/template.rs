@@ -21,7 +21,7 @@ pub struct Template {
     pub(super) source: usize,
     pub(super) service: Service,
     pub(super) streams: Streams,
-    /// Message sizes, and those of protocols with messages if the workload has none.
+    /// Message sizes of the workload, and the size for protocols with messages if the workload has none.
     pub(super) messages: (Option<MessageSize>, Option<u64>),
     pub(super) stop: Time,
     pub(super) rng: Rng,

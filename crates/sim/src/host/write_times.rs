@@ -49,7 +49,7 @@ impl WriteTimes {
         }
     }
 
-    /// Adds a run. A full list grows by a quarter, and not to twice its length as by itself.
+    /// Adds a run. A full list grows by a quarter of its length; `Vec` alone would double it.
     #[inline]
     fn add(&mut self, run: Run) {
         if self.runs.len() == self.runs.capacity() {

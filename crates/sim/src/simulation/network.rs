@@ -29,7 +29,7 @@ impl Simulation {
         }
     }
 
-    /// The connections of a flow to which its events apply: several with arrivals.
+    /// The connections of a flow to which its events apply. A flow with arrivals has several.
     fn connections_of(&self, flow: usize) -> Vec<usize> {
         self.arriving_flows
             .of(flow)

@@ -41,7 +41,7 @@ fn counts(flow: &FlowResult) -> [u64; 3] {
 fn separate_files_take_the_time_of_one() {
     let file = "workload = { kind = \"file\", size = \"100 kB\"";
     let single = run(&on_a_link("", &format!("{file} }}")));
-    let alone = only(&single).completion_s.expect("it finishes");
+    let alone = only(&single).completion_s.expect("the file is complete");
     assert_eq!(only(&single).arrived, None);
     let every = "arrivals = { mean_interval = \"1 s\", distribution = \"constant\", count = 5 }";
     let result = run(&on_a_link("", &format!("start = \"500 ms\"\n{file}, {every} }}")));
@@ -75,7 +75,7 @@ fn arrivals_beyond_the_limit_are_refused() {
 fn overlapping_files_slow_each_other_down() {
     let every = "arrivals = { mean_interval = \"1 ms\", distribution = \"constant\", count = 4 }";
     let result = run(&on_a_link("", &format!("workload = {{ kind = \"file\", size = \"1 MB\", {every} }}")));
-    let slowdown = only(&result).slowdown.expect("they finish");
+    let slowdown = only(&result).slowdown.expect("files are complete");
     // Four files share the link: the last one takes at least the transmission time of all, 3.3 s instead of 0.9 s.
     assert!(slowdown.p99 > 3.0 && slowdown.p99 < 5.0 && slowdown.p50 > 1.5, "{slowdown:?}");
 }
@@ -112,7 +112,7 @@ fn every_protocol_carries_random_arrivals() {
         assert_eq!((arrived, unfinished, flow.state.as_str()), (400, 0, "closed"), "{protocol}");
         assert!(refused < 200, "{protocol}: {refused}");
         assert_eq!(flow.delivered_bytes, flow.written_bytes, "{protocol}");
-        let slowdown = flow.slowdown.expect("they finish");
+        let slowdown = flow.slowdown.expect("files are complete");
         assert!(slowdown.mean > 1.0 && slowdown.p50 > 0.9, "{protocol}: {slowdown:?}");
     }
 }
@@ -130,7 +130,10 @@ fn events_apply_to_open_and_later_connections() {
     let [arrived, unfinished, refused] = counts(flow);
     assert_eq!(arrived, 100);
     assert!(unfinished > 0 && refused > 0, "{unfinished} {refused}: connections of the outage");
-    assert!(arrived - unfinished - refused > 40, "{unfinished} {refused}: those before and after it finish");
+    assert!(
+        arrived - unfinished - refused > 40,
+        "{unfinished} {refused}: files before and after the event are complete"
+    );
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn both_disjoint_paths_are_filled() {
     }
 }
 
-/// 1 % of the packets are lost at random, with which CUBIC uses a twentieth of the fastest of these paths.
+/// The links lose 1 % of the packets at random. CUBIC then uses a twentieth of the fastest of these paths.
 ///
 /// Reason for the unused part of the link: between two probes BBR's short-term bounds follow the delivery
 /// rate, which is the sending rate less 1 %, so that the rate decreases slightly in every round for two to

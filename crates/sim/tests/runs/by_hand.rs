@@ -108,7 +108,8 @@ fn events_change_a_link() {
     let base = scenario(10, links, vec![udp("F", ["S", "D"], 8)]);
     let result = run(&Scenario { events, ..base });
     let drops = &result.links[0].drops_by_cause;
-    // 1000 datagrams in a second each, and the one in flight at 4 s.
+    // The link loses 1000 datagrams in the second with losses. In the second without the link, 1000 are
+    // dropped, and one that was in flight at 4 s.
     assert_eq!((drops["loss"], drops["down"]), (1000, 1001));
     assert!(result.flows[0].delivered_bytes < 10_000_000 - 2_000_000 - 500_000);
     assert!(result.flows[0].delivery_delay_s.expect("datagrams arrived").p99 > 0.49);

@@ -10,7 +10,7 @@ fn finished_transfer_is_closed() {
              from = \"S\"\nto = \"D\"\nprotocol = \"{protocol}\"\nworkload = {{ kind = \"file\", size = \"1 MB\" }}\n"
         );
         let scenario = scenario::parse(&text, protocol, &[]).unwrap_or_else(|error| panic!("{error}"));
-        let result = anabranch_sim::run(&scenario, &RunOptions::default()).expect("it runs");
+        let result = anabranch_sim::run(&scenario, &RunOptions::default()).expect("the scenario runs");
         assert_eq!(
             (result.flows[0].delivered_bytes, &*result.flows[0].state),
             (1_000_000, "closed"),

@@ -57,7 +57,7 @@ fn goodput_is_at_least_that_of_the_best_path() {
             assert_eq!(flow.paths.len(), if cross { 4 } else { 2 });
             let rate = flow.goodput_bps / alone;
             assert!(rate > 0.99, "{scheduler} with {buffer} kB, cross {cross}: {rate} of WiFi alone");
-            let most = flow.receive_buffer_bytes.expect("a simulation reports it").max;
+            let most = flow.receive_buffer_bytes.expect("a simulation reports this buffer").max;
             assert!(most <= 1000 * buffer, "{most} B held in a receive buffer of {buffer} kB");
         }
     }

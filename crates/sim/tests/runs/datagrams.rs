@@ -16,7 +16,7 @@ fn call(duration_s: u64, link: &str, rest: &str) -> FlowResult {
     let result = run(RunOptions::default());
     assert_eq!(run(RunOptions { in_order: true, ..RunOptions::default() }), result, "in order");
     assert_eq!(run(RunOptions { check_wire: true, ..RunOptions::default() }), result, "with packets checked");
-    result.flows.into_iter().next().expect("one flow")
+    result.flows.into_iter().next().expect("the run has one flow")
 }
 
 /// R of g711.

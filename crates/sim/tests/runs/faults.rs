@@ -56,7 +56,7 @@ fn check_case(case: &Case) -> Result<(), TestCaseError> {
         let limit = receive_buffer
             + 1500 * (flow.paths.len() as u64 + 2)
             + super::cases::incomplete_message_bytes(declared);
-        let most = flow.receive_buffer_bytes.expect("a simulation reports it").max;
+        let most = flow.receive_buffer_bytes.expect("a simulation reports this buffer").max;
         prop_assert!(most <= limit, "{} holds {most} B in a receive buffer of {limit} B", flow.name);
         if is_stranded(flow, declared) {
             continue;

@@ -154,7 +154,7 @@ fn event_makes_a_path_a_backup_and_back() {
     assert!(wlan.1 && !mobile.1 && wlan.0 < 0.45 * both.0, "{wlan:?} {mobile:?}, before {both:?}");
     let [again, _] = bytes(&format!("{network}{keys}{}{}", event(10, "\"wlan\""), event(20, "")));
     assert!(!again.1 && again.0 > 1.5 * wlan.0, "{again:?} {wlan:?}");
-    // A flow that begins after the event, and a path that joins after it, are as in a flow with the key.
+    // The event also holds for a flow that begins after it, and for a path that joins after it.
     for late in [format!("{keys}start = \"5 s\"\n"), keys.to_owned()] {
         let network = if late == keys { NETWORK.replace("60 s", "30 s") } else { network.clone() };
         let up = "[[event]]\nat = \"4 s\"\nlink = \"mobile\"\nset = { state = \"up\" }\n";
@@ -263,8 +263,8 @@ impl Journey {
     }
 }
 
-/// Runs random journeys and checks that all bytes arrive; the simulator checks each of them. An event may interrupt
-/// the end of the connection after that.
+/// Runs random journeys. Checks that all bytes arrive; the simulator checks the content of each. After that,
+/// an event may interrupt the end of the connection.
 fn check(journeys: u32) {
     let config = Config { cases: journeys, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);

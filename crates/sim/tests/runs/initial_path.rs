@@ -3,7 +3,7 @@
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
 
-/// A flow between two hosts that have two links each to a router, and its paths, the first one first.
+/// Runs a flow between two hosts. Each host has two links to a router.
 fn run(flow: &str) -> FlowResult {
     let link =
         |name, [a, b]: [&str; 2]| format!("[[link]]\nname = \"{name}\"\nbetween = [\"{a}\", \"{b}\"]\n");

@@ -78,7 +78,7 @@ impl Case {
                 let part = self.up / (2 * times as u64 + 1);
                 let flap = |n: u64| [(part * (2 * n + 1), false), (part * (2 * n + 2), true)];
                 let mut all: Vec<_> = (0..times as u64).flat_map(flap).collect();
-                all.last_mut().expect("it flaps").0 = self.up;
+                all.last_mut().expect("the link goes down and up").0 = self.up;
                 all
             }
         }

@@ -181,7 +181,7 @@ fn means_and_maxima_equal_those_of_a_replay() {
             (flow.reordering_buffer_bytes, "reordering_buffer_bytes"),
             (flow.receive_buffer_bytes, "receive_buffer_bytes"),
         ] {
-            let found = found.expect("a simulation reports it");
+            let found = found.expect("a simulation reports this buffer");
             let (mean, max) = mean_max(&column(&buffers, 1, name)[&flow.name], 1.0, 5.0);
             assert!(close(found.mean, mean, 1e-6), "{} {name}: {} for {mean}", flow.name, found.mean);
             assert!(close(found.max as f64, max, 1e-9), "{} {name}: {} for {max}", flow.name, found.max);
@@ -198,7 +198,7 @@ fn subflow_gaps_count_in_mptcp_buffers() {
     let scenario = scenario::parse(&one_path, "scenario", &[]).unwrap();
     let result = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     // One subflow with losses: all out-of-order data waits for a gap of this subflow.
-    let held = result.flows[0].reordering_buffer_bytes.expect("a simulation reports it");
+    let held = result.flows[0].reordering_buffer_bytes.expect("a simulation reports this buffer");
     assert!(
         result.flows[0].paths[0].retransmissions > 10 && held.mean > 100.0 && held.max > 10_000,
         "{held:?}"

@@ -90,7 +90,7 @@ fn no_packet_is_sent_without_a_route() {
 fn handshake_continues_when_a_link_comes_up() {
     let flow = "protocol = \"sctp\"\nworkload = { kind = \"file\", size = \"50 kB\" }";
     let text = scenario_of(20.0, &["state = \"down\"", "state = \"down\""], flow) + &event(12.0, "p1", "up");
-    let setup = run(&text).flows[0].setup_s.expect("it is set up");
+    let setup = run(&text).flows[0].setup_s.expect("the association is set up");
     assert!((12.0..12.2).contains(&setup), "{setup} s");
 }
 
@@ -162,7 +162,7 @@ fn larger_receive_buffers_are_not_slower() {
     assert!(goodput(4000) > 0.5e6, "two packets per round trip");
 }
 
-/// Two seconds after the failure of one of two equal links, the other link has the goodput that SCTP has on it alone.
+/// Two seconds after one of two equal links has failed, the other link has the goodput of SCTP alone on it.
 #[test]
 fn remaining_path_has_its_full_goodput() {
     for (congestion, buffer) in [("lia", "500 kB"), ("reno", "500 kB"), ("lia", "4 MB")] {
@@ -175,7 +175,7 @@ fn remaining_path_has_its_full_goodput() {
                 let text = |seconds| scenario_of(seconds, &["", ""], &flow) + &event(at, failed, "down");
                 let [from, to] = delivered(text, [at + 2.0, at + 22.0]);
                 let rate = (to - from) as f64 * 8.0 / 20.0;
-                // SCTP has 9.68 Mbit/s there.
+                // SCTP alone on this link has 9.68 Mbit/s.
                 assert!(
                     rate > 0.95 * 9.68e6,
                     "{congestion}, {buffer}, {failed} fails at {at} s: {rate} bit/s"

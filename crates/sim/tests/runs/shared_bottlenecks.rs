@@ -18,7 +18,7 @@ fn multipath(result: &RunResult) -> f64 {
     result.flows[0].goodput_bps / 1e6
 }
 
-/// Share of decisions by which the paths were coupled. It is equal for both.
+/// The share of decisions by which both paths were coupled. Both paths must have the same share.
 fn coupled(result: &RunResult) -> f64 {
     let [a, b] = result.flows[0].paths.as_slice() else { panic!("two paths") };
     assert_eq!(a.coupled_share, b.coupled_share);

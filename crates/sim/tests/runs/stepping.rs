@@ -253,7 +253,7 @@ fn orders_renumber_links_and_change_flows() {
     assert_eq!(written.matches("[[event]]").count(), 2, "{written}");
     assert!(written.contains(r#"address = "new""#) && written.contains(r#"backup = ["far"]"#), "{written}");
     ordered.step_until(Time::MAX).expect("the run goes on");
-    let replayed = scenario::parse(&written, "replayed.toml", &[]).expect("it is a scenario");
+    let replayed = scenario::parse(&written, "replayed.toml", &[]).expect("the text is a scenario");
     assert_eq!(Some(format!("{:016x}", ordered.digest())), run(&replayed).digest);
     let report = ordered.result();
     let names: Vec<_> = report.flows[0].paths.iter().map(|path| path.name.as_str()).collect();

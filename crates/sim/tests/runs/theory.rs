@@ -104,7 +104,7 @@ fn cell(case: &Case, formula: f64, rate: fn(&FlowResult) -> f64, valid: bool) ->
     let per_second = |flow: &FlowResult| rate(flow) / 8.0 / SEGMENT_BYTES;
     let given = format!("{} %, {:.0} ms{}", percent(case.p), case.rtt * 1000.0, case.remark);
     if case.losses == Losses::Periodic {
-        // Slow start overshoots far, and each loss corrects only a part of that.
+        // Slow start ends with much too large a window, and each loss corrects only a part of the excess.
         let cycle = 1.0 / case.p / formula;
         let measured = per_second(&saturated(case, 60.0 * cycle, 100.0 * cycle, 1));
         return Cell { given, formula, measured, noise: None, valid };

@@ -27,8 +27,8 @@ fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
     let congestion = Choice::find("lia").expect("lia is in the table");
     let config = Config {
         tcp: tcp::Config { congestion, receive_buffer, ..tcp::Config::default() },
-        scheduler: scheduler::find("lowest-rtt").expect("lia is in the table"),
-        path_manager: anabranch_multipath::path_manager::parse("disjoint").expect("lia is in the table"),
+        scheduler: scheduler::find("lowest-rtt").expect("lowest-rtt is in the table"),
+        path_manager: anabranch_multipath::path_manager::parse("disjoint").expect("disjoint is in the table"),
         opportunistic_retransmission: false,
         penalisation: Penalisation::Never,
         mechanisms_in_start_up: true,

@@ -391,7 +391,7 @@ fn mp_fail_answers_mp_fail_and_gets_no_answer() {
     assert_eq!(fails.get(), 1, "one for all acknowledgements of a round trip");
     pair.ends[0].write(pair.now, Write::bytes(20_000));
     pair.run_until(2.0);
-    assert_eq!(fails.get(), 2, "repeated, because it had no answer");
+    assert_eq!(fails.get(), 2, "MP_FAIL is repeated without an answer");
     // A bare acknowledgement with the client's `MP_FAIL` and a `DATA_ACK`, as Linux sends it.
     let is_match = |(_, end, packet): &&(Time, usize, Packet)| *end == 0 && !tcp(packet).payload.is_empty();
     let mut answer = pair.log.iter().rev().find(is_match).expect("the client has sent data").2.clone();

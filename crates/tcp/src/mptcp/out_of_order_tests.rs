@@ -9,7 +9,7 @@ use anabranch_wire::Packet;
 fn ranges_before_a_packet_are_counted() {
     let mut pair = Setup::disjoint().pair(Wire::new(5), Wire::new(200));
     pair.keep_log = true;
-    // Data of the fast path waits for older data of the slow one, once that has joined.
+    // Data of the fast path waits for older data of the slow path, once the slow path has joined.
     let mut seconds = 0.5;
     while pair.ends[1].receive.ahead.count() == 0 {
         seconds += 0.05;

@@ -103,7 +103,8 @@ pub(super) struct Subflow {
     /// Received mappings whose data was not yet passed on.
     pub mappings: Mappings,
     pub stripped: Stripped,
-    /// Refusals of the next byte in order since the last delivery, although a mapping covers that byte.
+    /// Number of times since the last delivery that the next byte in order was refused although a mapping
+    /// covers it.
     pub disputed: u32,
     /// Bytes that this path delivered first.
     pub new: u64,

@@ -560,7 +560,7 @@ fn late_address_gets_a_separate_path() {
     let paths = pair.ends[0].report().paths;
     let path = paths.iter().find(|path| path.local.ip() == third && path.counters.bytes_acked > 0);
     // MTU 1000, less 40 bytes of headers, 12 of timestamps and 24 of a DSS.
-    assert_eq!(path.expect("it carried data").mss, 924, "{paths:?}");
+    assert_eq!(path.expect("the path carried data").mss, 924, "{paths:?}");
 }
 
 #[test]

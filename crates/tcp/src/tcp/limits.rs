@@ -37,7 +37,7 @@ impl Tcb {
     /// Records that `limit` holds from now on.
     #[inline]
     pub(crate) fn note_limit(&mut self, now: Time, limit: Limit) {
-        // With a full window, pacing, or a path that cannot send, no free window is wasted.
+        // Spare room in the window is unused only while the application limits the sender.
         let room = if limit < Limit::Pacing { self.limiting.spare } else { 0 };
         self.limiting.clock.set(now, limit, (room, self.rtt.srtt()));
     }

@@ -41,7 +41,7 @@ pub(crate) struct Receiver {
     largest: u32,
     /// Position and payload of the last segment.
     arrived: (u64, Payload),
-    /// New parts of that payload that were kept, the last one first.
+    /// Parts of the last segment's payload that were new and have been kept, the last part first.
     kept: Vec<(u64, u64)>,
 }
 
@@ -355,7 +355,7 @@ mod tests {
         let ends = [(Payload::new(50, 1500), 0), (Payload::new(50 + 3000, 1000), 3000)];
         assert_eq!(kept(0, 4000, 50), ends);
         assert_eq!(kept(0, 4000, 50), []);
-        assert_eq!(kept(5000, 1000, 9), [(Payload::new(9, 500), 5000)], "the window cuts it");
+        assert_eq!(kept(5000, 1000, 9), [(Payload::new(9, 500), 5000)], "the window cuts the payload");
     }
 
     #[test]

@@ -21,8 +21,8 @@ pub enum LossState {
 }
 
 impl Tcb {
-    /// Bytes marked lost, retransmitted or not, and bytes of which a retransmission is in flight. It takes the time of a walk
-    /// over all segments in flight.
+    /// Bytes marked lost, retransmitted or not, and bytes of which a retransmission is in flight. Walks over
+    /// all segments in flight.
     pub fn lost_and_retransmitted(&self) -> (u64, u64) {
         self.board.lost_and_retransmitted()
     }

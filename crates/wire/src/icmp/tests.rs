@@ -100,7 +100,7 @@ fn incomplete_quotes_are_not_parsed() {
     assert_eq!(with(7, 1), None, "a later fragment has no ports");
     assert_eq!(with(9, protocol::ICMP), None);
     assert_eq!(with(0, 0x55), None);
-    assert!(with(6, 0x20).is_some(), "a first fragment has them");
+    assert!(with(6, 0x20).is_some(), "a first fragment has the ports");
     assert!(with(8, 3).is_some(), "routers decrement the hop limit");
     assert_eq!(whole.parse_encapsulated(), None);
 }

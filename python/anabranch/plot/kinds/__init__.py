@@ -21,7 +21,7 @@ _FILES = (
 
 
 def kind_of(file: str) -> Kind:
-    """The kind that a file of this folder defines as `KIND`; one without a drawing cannot be made."""
+    """The kind that a file of this folder defines as `KIND`; it must have a function that draws it."""
     kind: Kind = import_module(f"{__name__}.{file}").KIND
     return kind
 

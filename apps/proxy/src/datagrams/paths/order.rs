@@ -7,7 +7,8 @@ use tokio::time::Instant;
 
 /// Maximum time for which a datagram is held.
 pub const MAX_HOLD: Duration = Duration::from_millis(100);
-/// Maximum number and payload bytes of held datagrams. Beyond it, the missing one is no longer awaited.
+/// Maximum number of held datagrams, and of their payload bytes. If more are held, the missing datagram
+/// counts as lost.
 const MAX_HELD: usize = 2048;
 const MAX_HELD_BYTES: usize = 1 << 20;
 /// A path on which nothing has arrived for this time is not awaited. It is longer than the interval of keep-alive probes.

@@ -29,7 +29,7 @@ pub struct PathsSide {
     stream: Framed,
     session: Session,
     sockets: Sockets,
-    /// Time at which it is logged that no path has answered.
+    /// Time at which a log line reports that no path has answered.
     silent_at: Option<Instant>,
 }
 

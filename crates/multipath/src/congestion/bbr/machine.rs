@@ -27,7 +27,7 @@ const ASSUMED_RTT: f64 = 1e-3;
 /// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Doubles its rate every round until the path is full.
+    /// The sender doubles the rate every round until the path is full.
     Startup,
     /// Drains the queue of Startup.
     Drain,

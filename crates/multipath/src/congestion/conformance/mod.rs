@@ -5,7 +5,7 @@
 //! use anabranch_multipath::congestion::{conformance, Choice};
 //!
 //! let control = Choice::find("lia").expect("the name is in the table");
-//! conformance::check(&|| control.build(), 20).expect("it obeys all laws");
+//! conformance::check(&|| control.build(), 20).expect("LIA obeys all laws");
 //! ```
 
 mod event;

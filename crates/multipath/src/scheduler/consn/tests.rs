@@ -359,7 +359,7 @@ impl Model {
         prop_assert!(piece.end - piece.start <= MSS, "more than a packet");
         let flight = &mut self.under_way[piece.path.index()];
         let apart = |&(start, end): &(u64, u64)| end <= piece.start || piece.end <= start;
-        prop_assert!(flight.iter().all(apart), "the path has sent it already");
+        prop_assert!(flight.iter().all(apart), "a path never sends data twice");
         flight.push_back((piece.start, piece.end));
         Ok(true)
     }

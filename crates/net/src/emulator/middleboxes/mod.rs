@@ -151,7 +151,8 @@ impl Middleboxes {
         Some(next)
     }
 
-    /// Writes the forwarded packets, and forgets those that have left, with the packet of the number `gone`.
+    /// Writes the packets that the middlebox forwards. Deletes the stored packets that have left it, and the
+    /// one with the number `gone`.
     fn depart(&mut self, index: usize, outcome: Outcome<Next>, gone: Option<u64>) -> Vec<(RawPacket, Hop)> {
         let Self { all, translations, .. } = self;
         let Placed { held, result, .. } = &mut all[index];

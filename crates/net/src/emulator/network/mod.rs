@@ -92,7 +92,7 @@ pub struct EmulatedNetwork {
     unreachable: u64,
     spare: Vec<Vec<u8>>,
     tap: Option<Tap>,
-    /// Whether each direction ends on another machine; empty if there is none.
+    /// Whether each direction ends on another machine; empty if all nodes are on this one.
     departures: Vec<bool>,
 }
 
@@ -306,7 +306,7 @@ impl EmulatedNetwork {
         self.middleboxes.as_ref().map(Middleboxes::results).unwrap_or_default()
     }
 
-    /// Addresses and ports that translators have changed, from now on too.
+    /// Addresses and ports that translators have changed. Later changes are added to this value, too.
     pub fn translations(&self) -> Translations {
         self.middleboxes.as_ref().map(Middleboxes::translations).unwrap_or_default()
     }

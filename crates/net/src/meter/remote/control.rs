@@ -82,7 +82,7 @@ pub enum Message {
     },
     /// The client has ended, prematurely if `early`.
     Done {
-        /// True if the server has to end, too.
+        /// True if the server has to end the test early, too.
         early: bool,
     },
     /// The result of the server's end.
@@ -90,7 +90,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// The first message of both.
+    /// The first message that client and server send.
     pub fn hello(boot: String) -> Self {
         Self::Hello { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), boot }
     }

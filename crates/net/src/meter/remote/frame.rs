@@ -31,7 +31,7 @@ pub const DATAGRAM_STRIDE: u64 = 1 << 16;
 pub struct Header {
     /// Identifies the test.
     pub tag: u32,
-    /// Messages before it, modulo 2^32.
+    /// Number of messages before this one, modulo 2^32.
     pub number: u32,
     /// Length of the application's message, bytes.
     pub len: u64,

@@ -53,7 +53,7 @@ pub struct Plan {
 pub struct PlannedFlow {
     /// Name.
     pub name: String,
-    /// Type of its sockets.
+    /// Type of the flow's sockets.
     pub transport: Transport,
     /// The writing applications of client and server.
     pub applications: [Option<Application>; 2],

@@ -10,9 +10,9 @@ pub const FORMAT: u32 = 1;
 /// The result of one end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct EndResult {
-    /// Release of its kernel.
+    /// Release of the machine's kernel.
     pub kernel: String,
-    /// Processor time of its process during the test, seconds.
+    /// Processor time of the meter's process during the test, seconds.
     pub processor_s: f64,
     /// An error: a sentence.
     pub fault: Option<String>,

@@ -131,7 +131,7 @@ impl End<'_> {
             }
         }
         if self.schedule.aborts.is_none() {
-            stream.shutdown(Shutdown::Write).expect("the peer does not reset it");
+            stream.shutdown(Shutdown::Write).expect("the peer does not reset the stream");
         } else if self.aborts() {
             while !self.is_all_read() {
                 std::thread::sleep(INTERVAL);

@@ -84,7 +84,7 @@ fn mixed(schedule: &Schedule, multipath: bool, own: usize) -> [Outcome; 2] {
                 within_time(listener.accept()).await.expect("Linux connects")
             };
             let outcome = end(own).on_own(stream).await;
-            stack.stop(Stop::Drain(Duration::from_secs(5))).await.expect("it runs");
+            stack.stop(Stop::Drain(Duration::from_secs(5))).await.expect("the stack runs");
             outcome
         });
         let kernel = kernel.join().expect("the end is done");

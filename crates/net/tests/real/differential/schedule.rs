@@ -39,7 +39,7 @@ impl Script {
         Self { steps, rest_after: rng.next_u64() % 100_000, rest }
     }
 
-    /// Number of bytes that it writes.
+    /// Number of bytes that this application writes.
     pub fn bytes(&self) -> u64 {
         let bytes = |step: &Step| if let Step::Write(bytes) = step { *bytes as u64 } else { 0 };
         self.steps.iter().map(bytes).sum()

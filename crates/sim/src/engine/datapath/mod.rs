@@ -68,7 +68,7 @@ pub enum Outcome {
     Woken(EndId),
     /// The processor of a host needs the number of entries before this packet; [`Datapath::search`] takes it.
     Searches(EndId, PacketRef),
-    /// No host is concerned.
+    /// The event concerns no host.
     Nothing,
 }
 
@@ -108,7 +108,7 @@ pub struct Datapath {
     needs_flow_hash: bool,
     /// True if routers choose among several routes by the hash of a packet's flow.
     routes_by_flow: bool,
-    /// With such a choice: the index of each stored route's first hop.
+    /// If a router chooses routes: the index of the first hop of each stored route.
     shared_routes: BTreeMap<Vec<u32>, u32>,
     /// True if events are processed in order of time, without lookahead.
     in_order: bool,
@@ -436,7 +436,7 @@ impl Datapath {
         self.offer(now, self.hops[start as usize], frame);
     }
 
-    /// Forgets the routes that an end has used for a flow that is over. The next one may take others.
+    /// Removes the stored routes of an end whose flow has ended. A later flow may use other routes.
     pub fn forget_flow(&self, routes: &mut Routes) {
         routes.forget(self.routes_by_flow);
     }

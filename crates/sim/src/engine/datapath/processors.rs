@@ -20,9 +20,9 @@ use std::collections::VecDeque;
 /// A packet at a processor, and its destination after the service.
 #[derive(Clone, Copy, Debug)]
 enum Job {
-    /// To the link direction with this number.
+    /// The packet is sent to the link direction with this number.
     Send(u32, PacketRef),
-    /// To an end of a flow.
+    /// The packet is passed to an end of a flow.
     Receive(EndId, PacketRef),
 }
 
@@ -34,10 +34,10 @@ struct Processor {
     cost: HostCost,
     /// Packets in the order of their service, with the known part of its time; the first is in service.
     jobs: VecDeque<(Job, Duration)>,
-    /// When the service of the first one began, and when its known part ends.
+    /// Start of the service of the first packet, and the time at which the known part of this service ends.
     began: Time,
     due: Time,
-    /// The entries before the first one are known.
+    /// True if the number of entries before the first packet is known.
     searched: bool,
     /// Service times of all completed packets.
     busy: Duration,
@@ -91,7 +91,7 @@ impl Processors {
         self.of_end[end as usize].map(|index| index as usize)
     }
 
-    /// The use of each, by the name of its host.
+    /// The utilisation of each processor, by the name of its host.
     pub fn uses(&self, now: Time) -> Vec<ProcessorUse> {
         let used = |processor: &Processor| ProcessorUse {
             host: processor.name.clone(),

@@ -187,12 +187,12 @@ impl Flow {
         self.ends[side].connection.is_some()
     }
 
-    /// True if its connection has begun.
+    /// True if the flow's connection has begun.
     pub const fn has_begun(&self) -> bool {
         self.opening.is_none()
     }
 
-    /// Begins its connection now, independently of its scheduled start.
+    /// Begins the flow's connection now, independently of its scheduled start.
     pub fn begin(&mut self, now: Time, world: &mut FlowEnvironment) {
         if let Some(opening) = self.opening.take() {
             self.connect_reserved(now, &opening, world);
@@ -200,12 +200,12 @@ impl Flow {
         }
     }
 
-    /// Aborts one of its ends, with all data in flight; the other end is notified.
+    /// Aborts one end of the flow, with all data in flight; the other end is notified.
     pub fn abort(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         self.end(now, side, world, |endpoint| endpoint.abort(now));
     }
 
-    /// Closes one of its ends, which has no more data to write.
+    /// Closes one end of the flow, which has no more data to write.
     pub fn close(&mut self, now: Time, side: usize, world: &mut FlowEnvironment) {
         self.end(now, side, world, |endpoint| endpoint.close(now));
     }
@@ -419,7 +419,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Assigns a connection of its host to an end.
+    /// Assigns a connection of a host to one end of the flow.
     fn assign(&mut self, side: usize, connection: ConnectionId) {
         let end = &mut self.ends[side];
         end.connection = Some(connection);

@@ -81,9 +81,10 @@ pub(crate) struct Acked {
     pub newest: Option<Time>,
     /// Bytes that no SACK had reported before.
     pub delivered: u64,
-    /// Start of the first such segment that was sent only once.
+    /// Start of the first newly acknowledged segment that was sent only once.
     pub original: Option<u64>,
-    /// The latest-sent segment among them, for RACK: last transmission, end, and whether it is a retransmission.
+    /// Of the newly acknowledged segments, the one that was sent last, for RACK: last transmission, end, and whether it
+    /// is a retransmission.
     pub latest: Option<(Time, u64, bool)>,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct Scoreboard {
     pipe: u64,
     /// Every segment below is sacked or marked lost.
     lost_mark: u64,
-    /// No segment below waits to be retransmitted.
+    /// No segment before this index waits to be retransmitted.
     cursor: u64,
     /// Bytes marked lost and not retransmitted.
     waiting: u64,
@@ -159,7 +160,8 @@ impl Scoreboard {
         self.waiting
     }
 
-    /// Index of a segment that was sent at `sent` from `start` on: of its first part that is still in flight.
+    /// Index of the first part in flight of a segment that was sent at time `sent` and begins at offset
+    /// `start`.
     ///
     /// If its first bytes have been acknowledged, the part begins behind `start`. If all of it has been
     /// acknowledged, the result may be another segment that was sent at the same time, which loss detection

@@ -33,7 +33,7 @@ fn control(control: Control) -> Options {
 fn fails(hex: &str, header: Header, at: usize, problem: Problem) {
     let error = Options::default().parse_option(&bytes(hex)).expect_err("malformed");
     assert_eq!(error, ParseError::new(header, at, problem));
-    assert_eq!(parse(hex), Ok(Options::default()), "among other options it is skipped");
+    assert_eq!(parse(hex), Ok(Options::default()), "an unknown option is skipped");
 }
 
 const SENDER: u64 = 0x0102_0304_0506_0708;
