@@ -260,7 +260,7 @@ const HELD: usize = 300_000;
 fn data_of_a_closed_server_are_delivered() {
     let proxy = Program::start("socks", OPEN, 1);
     let target = server("127.0.0.1:0", |mut stream| {
-        stream.write_all(&vec![7; HELD]).expect("the buffers hold the bytes")
+        stream.write_all(&vec![7; HELD]).expect("the buffers hold the bytes");
     });
     let stream = through(&proxy, target);
     await_reset(target.port());
