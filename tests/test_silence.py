@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anabranch
 from anabranch.diagnostics import diagnose, is_suspect
 
@@ -143,3 +145,16 @@ def test_subflow_that_never_opens_has_a_sentence() -> None:
     ).diagnostics
     reason = "its handshake got no answer"
     assert sentence.startswith(f'Path "second" of "multipath" never opened: {reason}; link "second" lost all ')
+
+
+def test_router_that_drops_source_routes_is_named() -> None:
+    text = (Path(__file__).parents[1] / "examples/gateways.toml").read_text(encoding="utf-8")
+    scenario = anabranch.Scenario.from_toml(text).with_settings(
+        ('duration="8 s"', "router.G1.source_routes=drop", "router.G2.source_routes=drop")
+    )
+    first, second = anabranch.run(scenario).diagnostics[:2]
+    remedy = 'to follow them, it needs source_routes = "forward" in its [[router]].'
+    for sentence, router in ((first, "G2"), (second, "G1")):
+        assert "never opened: its handshake got no answer" in sentence
+        assert f'router "{router}" dropped' in sentence
+        assert sentence.endswith(remedy)

@@ -68,6 +68,6 @@ def test_arithmetic_of_the_page_is_right() -> None:
 def test_errors_of_means_alone_are_right() -> None:
     of_difference, of_mean = 0.2 * (2 / 3) ** 0.5, 0.2 / 3**0.5
     order, false_bound = NormalDist(0.1, of_difference), NormalDist(9.9, 10 * of_mean)
-    assert f"passes with {100 * (1 - order.cdf(0)):.0f} % at one point" in TEXT
-    assert f"with {100 * (1 - order.cdf(0)) ** 10:.0f} % if it has to hold at ten" in TEXT
-    assert f"passes with {100 * (1 - false_bound.cdf(10)):.0f} % |" in TEXT
+    once, often = 100 * (1 - order.cdf(0)), 100 * (1 - order.cdf(0)) ** 10
+    assert f"passes with a probability of {once:.0f} % at one point, and of {often:.0f} % if" in TEXT
+    assert f"passes with a probability of {100 * (1 - false_bound.cdf(10)):.0f} % |" in TEXT

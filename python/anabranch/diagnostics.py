@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from anabranch.fairness.capacity import directions, size_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from anabranch._core.document import Document, FlowResult, WantedPathResult
+    from anabranch._core.document import Document, FlowResult, PathResult, WantedPathResult
 
 _FALLBACK_CAUSES = "two SYNs were lost, or a middlebox removes the options of Multipath TCP"
 _MIN_VISIBLE_BPS = 500.0
@@ -105,7 +105,7 @@ def _obstacle(wanted: WantedPathResult, flow: FlowResult, document: Document) ->
     """The reason for which a path never opened, with the losses of its links."""
     reason = OBSTACLES[str(wanted["reason"])]
     tried = [path for path in flow["paths"] if path["name"] == wanted["name"] and path["links"] and path["packets"]]
-    causes = dict.fromkeys(_lossy_links({**flow, "paths": tried}, document))
+    causes = dict.fromkeys([*_lossy_links({**flow, "paths": tried}, document), *_routers(tried, document)])
     return "; ".join([reason, *causes])
 
 
@@ -160,12 +160,27 @@ def _lossy_links(flow: FlowResult, document: Document) -> Iterator[str]:
 
 def _middleboxes(flow: FlowResult, document: Document) -> Iterator[str]:
     """The middleboxes on the flow's paths that dropped packets."""
-    used = {name for path in flow["paths"] for name in path["links"]}
-    nodes = {link[end] for link in document["links"] if link["name"] in used for end in ("from", "to")}
+    nodes = _nodes(flow["paths"], document)
     for box in document.get("middleboxes", []):
         if box["dropped"] and box["node"] in nodes:
             dropped = f"dropped {box['dropped']:,} of {box['packets']:,} packets"
             yield f'the middlebox at "{box["node"]}" ({box["kind"]}) {dropped}'
+
+
+def _routers(paths: Iterable[PathResult], document: Document) -> Iterator[str]:
+    """The routers on paths that dropped source routes, with the remedy."""
+    nodes = _nodes(paths, document)
+    for router in document.get("routers", []):
+        if router["dropped"] and router["node"] in nodes:
+            count = f"{router['dropped']:,} of {router['source_routed']:,} packets with a source route"
+            remedy = 'to follow them, it needs source_routes = "forward" in its [[router]]'
+            yield f'router "{router["node"]}" dropped {count}; {remedy}'
+
+
+def _nodes(paths: Iterable[PathResult], document: Document) -> set[str]:
+    """The nodes at the ends of the links of paths."""
+    used = {name for path in paths for name in path["links"]}
+    return {link[end] for link in document["links"] if link["name"] in used for end in ("from", "to")}
 
 
 def _barrier(link: Mapping[str, Any]) -> str:

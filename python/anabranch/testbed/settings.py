@@ -109,7 +109,10 @@ class HostSettings:
 
         """
         if self.ports not in (None, ports):
-            raise _one_manager(flow, host)
+            raise InputError(
+                f'flow "{flow}": the kernel announces ports on all connections of host "{host}", and another flow '
+                f"needs none, another number or another address; use --world sim"
+            )
         self.ports = ports
 
     def require_interface(self, address: str, interface: int, flow: str, *, host: str) -> None:
@@ -308,10 +311,9 @@ def _mptcp(found: dict[str, HostSettings], flow: Mapping[str, Any], layout: Mapp
     number = int(number or 1) - 1
     name = name if number or name != "ndiffports" else "default"
     pair = next(pair for pair in layout["flows"] if pair["name"] == flow["name"])
-    ports = _announced(flow, layout, pair, number) if number else {}
-    if receiver.sysctls["net.mptcp.enabled"] == "0":
-        # The kernel opens no listener of Multipath TCP.
-        ports = {}
+    # Without Multipath TCP the kernel opens no listener for it.
+    is_enabled = receiver.sysctls["net.mptcp.enabled"] != "0"
+    ports = _announced(flow, layout, pair, number) if number and is_enabled else {}
     sender.require_paths(name, flow["name"], host=flow["from"])
     sender.require_ports({}, flow["name"], host=flow["from"])
     receiver.require_ports(ports, flow["name"], host=flow["to"])

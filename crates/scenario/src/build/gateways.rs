@@ -38,9 +38,23 @@ pub(super) fn of_host(
         };
         Err(Fault::new(given.origin, message))
     };
-    let gateway = |value: &Value| match value {
-        Value::List(hops) => hops.iter().map(hop).collect(),
-        name => Ok(vec![hop(name)?]),
+    let gateway = |value: &Value| {
+        let hops: Vec<String> = match value {
+            Value::List(hops) => hops.iter().map(hop).collect::<Result<_, _>>()?,
+            name => vec![hop(name)?],
+        };
+        match hops.windows(2).find(|pair| pair[0] == pair[1]) {
+            // The packet would leave the router, and return to it by another interface.
+            Some(pair) => Err(Fault::new(
+                given.origin,
+                format!(
+                    "gateways of host {} name {} twice in succession; name it once",
+                    quoted(host),
+                    quoted(&pair[0])
+                ),
+            )),
+            None => Ok(hops),
+        }
     };
     given.value.list().iter().map(gateway).collect()
 }

@@ -124,7 +124,7 @@ part! {
     RouterResult {
         /// Name of the node.
         node: String,
-        /// Packets with a source route that arrived.
+        /// Packets with a source route that arrived from the start of the run on, as for the other counts.
         source_routed: u64,
         /// Packets to the router itself that it has sent to the next address of their route.
         followed: u64,

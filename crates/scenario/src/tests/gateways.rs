@@ -85,6 +85,10 @@ fn wrong_gateways_are_refused() {
             "s.toml:26: paths of flow \"A-B\" is \"binder\", but no route over IPv4 leads from \"M\" to \"G4\"; correct the \
              gateways of host \"A\", or the routes",
         ),
+        (
+            gateways("[[\"M\", \"M\", \"G1\"]]"),
+            "s.toml:29: gateways of host \"A\" name \"M\" twice in succession; name it once",
+        ),
         (gateways("[[]]"), "s.toml:29: gateways"),
         (gateways("\"G1\""), "s.toml:29: gateways"),
         (gateways("[1]"), "s.toml:29: gateways"),

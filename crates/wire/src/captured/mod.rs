@@ -9,6 +9,7 @@
 use crate::bytes::Reader;
 use crate::error::{Header, ParseError, Problem};
 use crate::ip::protocol;
+use crate::ip::source_route::SourceRoute;
 use crate::sctp::{self, UDP_PORT, encapsulation};
 use crate::{Body, Ecn, Packet, Payload, tcp, udp};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -23,7 +24,8 @@ const MAX_EXTENSIONS: usize = 8;
 /// A packet of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// The packet. Payloads have their length on the wire, although the capture may lack their bytes.
+    /// The packet. Payloads have their length on the wire, although the capture may lack their bytes. The destination is
+    /// that of a source route, if there is one.
     pub packet: Packet,
     /// True if headers are missing because the capture has cut them: options of TCP, or chunks of SCTP.
     pub is_cut: bool,
@@ -77,8 +79,7 @@ fn parse_ipv4(bytes: &[u8], original_len: u32) -> Result<Network<'_>, ParseError
     let error = |at, problem| Err(ParseError::new(Header::Ipv4, at, problem));
     let fixed: [u8; 20] = Reader::new(Header::Ipv4, bytes).array()?;
     let word = |at: usize| u16::from_be_bytes([fixed[at], fixed[at + 1]]);
-    let octets =
-        |at: usize| IpAddr::V4(Ipv4Addr::new(fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]));
+    let octets = |at: usize| Ipv4Addr::new(fixed[at], fixed[at + 1], fixed[at + 2], fixed[at + 3]);
     let header_len = usize::from(fixed[0] & 0x0f) * 4;
     let len = length(word(2).into(), original_len);
     if header_len < 20 {
@@ -91,8 +92,11 @@ fn parse_ipv4(bytes: &[u8], original_len: u32) -> Result<Network<'_>, ParseError
     if word(6) & 0x3fff != 0 {
         return error(6, Problem::Fragment);
     }
+    // On each link of a source route the header has another destination.
+    let route = if header_len > 20 { SourceRoute::in_packet(bytes) } else { None };
+    let destination = route.map_or(octets(16), |route| route.destination(octets(16)));
     Ok(Network {
-        addresses: (octets(12), octets(16)),
+        addresses: (octets(12).into(), destination.into()),
         ecn: Ecn::from_bits(fixed[1]),
         protocol: fixed[9],
         identification: word(4),

@@ -1,6 +1,7 @@
 //! Packets that a host would refuse but that a capture may contain.
 
 use super::*;
+use crate::ip::option::IpOption;
 use crate::sctp::Chunk;
 use crate::seq::Serial;
 use crate::tcp::mptcp::{Dss, Options as Mptcp};
@@ -65,6 +66,22 @@ fn whole_packets_equal_those_of_the_strict_parser() {
         found.for_each_payload(|payload| payload.offset = 0);
         assert_eq!((found, captured.is_cut), (expected, false));
     }
+}
+
+#[test]
+fn source_routes_have_the_last_destination() {
+    let route = SourceRoute::new(&[[10, 0, 1, 9], [10, 0, 2, 2]].map(Ipv4Addr::from));
+    let mut packet = segment(100);
+    let Body::Tcp(segment) = &mut packet.body else { panic!("a segment") };
+    segment.ip_option = Some(Box::new(IpOption::SourceRoute(route)));
+    let mut bytes = encoded(&packet);
+    let destination =
+        |bytes: &[u8]| parse(bytes, bytes.len() as u32).map(|captured| captured.packet.destination);
+    assert_eq!(destination(&bytes), Ok([10, 0, 2, 2].into()));
+    SourceRoute::follow_in(&mut bytes, Ipv4Addr::new(10, 0, 1, 1));
+    assert_eq!(destination(&bytes), Ok([10, 0, 2, 2].into()));
+    // The capture has cut the option.
+    assert_eq!(parse(&bytes[..20], 132).map(|captured| captured.packet.destination).ok(), None);
 }
 
 #[test]
