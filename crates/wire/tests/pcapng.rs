@@ -121,7 +121,7 @@ fn failing_output_is_an_error() {
 }
 
 #[test]
-#[should_panic(expected = "an interface of this capture")]
+#[should_panic(expected = "the interface belongs to this capture")]
 fn interface_of_another_capture_panics() {
     let mut one = Writer::new(Vec::new()).unwrap();
     let interface = one.add_interface("one").unwrap();

@@ -62,7 +62,7 @@ fn hops_have_the_nearest_addresses() {
 
 #[test]
 fn wrong_gateways_are_refused() {
-    let ten: Vec<_> = (0..10).map(|_| "\"M\"").collect();
+    let ten: Vec<_> = (0..10).map(|hop| ["\"M\"", "\"G2\""][hop % 2]).collect();
     let nine = format!("[[{}]]", ten[1..].join(", "));
     assert!(with(&gateways(&nine), &[]).is_ok());
     for (rest, expected) in [
