@@ -117,8 +117,15 @@ def test_ports_exclude_other_path_managers(ends: str, paths: str, host: str) -> 
     if not refused:
         assert settings(chosen)["B"].ports == {"10.0.0.2": 2}
         return
-    with pytest.raises(InputError, match=f'"G": the kernel has one path manager for all flows of host "{host}"'):
+    reason = "(has one path manager for all flows|announces ports on all connections)"
+    with pytest.raises(InputError, match=f'"G": the kernel {reason} of host "{host}"'):
         settings(chosen)
+
+
+def test_ports_of_disabled_multipath_tcp_are_not_checked() -> None:
+    text = TEXT.replace('congestion = "reno"\n', 'congestion = "reno"\npaths = "ndiffports:20"\n')
+    disabled = layout(text=text + '[[host]]\nname = "B"\nmptcp = false\n')
+    assert settings(disabled)["B"].ports == {}
 
 
 def test_equal_flows_share_announced_ports() -> None:
