@@ -93,8 +93,7 @@ fn parse_ipv4(bytes: &[u8], original_len: u32) -> Result<Network<'_>, ParseError
         return error(6, Problem::Fragment);
     }
     // On each link of a source route the header has another destination.
-    let route = if header_len > 20 { SourceRoute::in_packet(bytes) } else { None };
-    let destination = route.map_or(octets(16), |route| route.destination(octets(16)));
+    let destination = SourceRoute::last_destination(bytes, octets(16));
     Ok(Network {
         addresses: (octets(12).into(), destination.into()),
         ecn: Ecn::from_bits(fixed[1]),

@@ -148,8 +148,7 @@ impl Quote {
                 let (first, [.., s0, s1, s2, s3, d0, d1, d2, d3]) = (header[0], *header);
                 let later_fragment = (header[6] & 0x1f, header[7]) != (0, 0);
                 let destination = Ipv4Addr::new(d0, d1, d2, d3);
-                let route = SourceRoute::in_packet(bytes);
-                let destination = route.map_or(destination, |route| route.destination(destination)).into();
+                let destination = SourceRoute::last_destination(bytes, destination).into();
                 let addresses = Addresses { source: [s0, s1, s2, s3].into(), destination };
                 let body = bytes.get(usize::from(first & 15).max(5) * 4..)?;
                 (!later_fragment).then_some((addresses, header[9], body))

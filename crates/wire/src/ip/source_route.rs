@@ -158,6 +158,11 @@ impl SourceRoute {
         Self::find(options_of(packet)?)
     }
 
+    /// The last destination of an IPv4 packet's bytes: that of its source route, or else `header`, that of its header.
+    pub(crate) fn last_destination(packet: &[u8], header: Ipv4Addr) -> Ipv4Addr {
+        Self::in_packet(packet).map_or(header, |route| route.destination(header))
+    }
+
     /// Changes an IP packet's bytes as a hop with the address `by` does; returns the number of bytes that the header has
     /// lost. Other options stay.
     ///
