@@ -241,8 +241,11 @@ packetdrill: $(VENV)/.installed
 	$(CARGO) build --locked --quiet -p anabranch-packetdrill
 	$(BIN)/python tests/packetdrill.py target/debug/libanabranch_packetdrill.so $(if $(TCP),--tcp $(TCP)) $(if $(MPTCP),--mptcp $(MPTCP))
 
+# Runs in real time fail where other programs delay them. A test that failed is repeated once; its failure stays in the
+# output. Which ones failed stands in a cache, which pytest has for these tests alone.
+MACHINE_TESTS := $(BIN)/pytest -m machine -o addopts='-q --strict-markers' -o cache_dir=target/tests-of-machine
 test-of-machine: $(PROGRAMS)
-	$(BIN)/pytest -m machine
+	$(MACHINE_TESTS) || { echo "the tests that failed run once more"; $(MACHINE_TESTS) --last-failed --last-failed-no-failures none; }
 
 # Two processes, by the names of the files: tests of the machine wait most of the time.
 test-of-code-1: $(PROGRAMS)
