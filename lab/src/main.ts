@@ -1,7 +1,7 @@
 /** Starts the page. */
 
 import { App } from "./app";
-import { Client, compile } from "./core/client";
+import { Client, requireFeatures } from "./core/client";
 import { byId } from "./dom";
 import { Explaining } from "./explain/client";
 import { visitOf, type Visit } from "./link";
@@ -19,22 +19,38 @@ async function visit(): Promise<Visit | null> {
   return fragment === "" ? given() : visitOf(fragment);
 }
 
+function fail(error: unknown): void {
+  showFault(error instanceof Error ? error.message : String(error));
+}
+
+/** The worker with the core; null in a browser that lacks a feature. */
+function started(): Client | null {
+  try {
+    requireFeatures();
+    return Client.start(WORKER, byId("core").textContent ?? "");
+  } catch (error) {
+    fail(error);
+    return null;
+  }
+}
+
 async function start(): Promise<void> {
   document.documentElement.dataset["theme"] = isDark() ? "dark" : "light";
-  let module: WebAssembly.Module;
+  const client = started();
+  if (client === null) return;
+  const app = new App(client, () => new Explaining(EXPLAINER, client.module));
   try {
-    module = await compile(byId("core").textContent ?? "");
+    await client.module;
   } catch (error) {
-    showFault(error instanceof Error ? error.message : String(error));
+    fail(error);
     return;
   }
-  const app = new App(await Client.start(WORKER, module), () => new Explaining(EXPLAINER, module));
   let wanted: Visit | null = null;
   try {
     wanted = await visit();
   } catch (error) {
     await app.start(null);
-    showFault(error instanceof Error ? error.message : String(error));
+    fail(error);
     return;
   }
   await app.start(wanted);

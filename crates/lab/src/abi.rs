@@ -1,6 +1,6 @@
 //! The functions that the WebAssembly module exports. `docs/reference/lab-abi.md` describes them for callers.
 //!
-//! Text goes in by address and length, and comes out in one buffer, whose address and length [`lab_output`] and
+//! Text goes in by address and length. Text and rows come out in one buffer, whose address and length [`lab_output`] and
 //! [`lab_output_len`] return. A negative result −n means an error, whose JSON has n bytes.
 
 #![expect(
@@ -39,14 +39,14 @@ pub unsafe extern "C" fn lab_free(address: *mut u8, len: usize) {
     drop(unsafe { Box::from_raw(text) });
 }
 
-/// Address of the last text.
+/// Address of the last text or row.
 // SAFETY: the name is used once in the module.
 #[unsafe(no_mangle)]
 pub extern "C" fn lab_output() -> *const u8 {
     OUTPUT.with_borrow(Vec::as_ptr)
 }
 
-/// Length of the last text.
+/// Length of the last text or row in bytes.
 // SAFETY: the name is used once in the module.
 #[unsafe(no_mangle)]
 pub extern "C" fn lab_output_len() -> usize {
@@ -134,6 +134,14 @@ pub extern "C" fn lab_sample(handle: u32) -> i32 {
     answer(LAB.with_borrow_mut(|lab| lab.sample(handle)))
 }
 
+/// The present values as a row of numbers, each eight bytes, the lowest first: [`Lab::row`].
+// SAFETY: the name is used once in the module.
+#[unsafe(no_mangle)]
+pub extern "C" fn lab_row(handle: u32) -> i32 {
+    let bytes = |row: Vec<f64>| row.into_iter().flat_map(f64::to_le_bytes).collect();
+    LAB.with_borrow_mut(|lab| lab.row(handle)).map_or_else(|error| answer(Err(error)), |row| keep(bytes(row)))
+}
+
 /// Changes a link: [`Lab::order`].
 ///
 /// # Safety
@@ -205,10 +213,10 @@ unsafe fn input(address: *const u8, len: usize) -> Result<String, LabError> {
 /// Keeps a text for the caller; returns its length, negative for an error.
 fn answer(result: Result<String, LabError>) -> i32 {
     match result {
-        Ok(text) => keep(text),
+        Ok(text) => keep(text.into_bytes()),
         Err(error) => {
             let text = serde_json::to_string(&error).expect("the values have keys of text");
-            -keep(text)
+            -keep(text.into_bytes())
         }
     }
 }
@@ -223,9 +231,9 @@ fn done(result: Result<(), LabError>) -> i32 {
     result.map_or_else(|error| answer(Err(error)), |()| 0)
 }
 
-fn keep(text: String) -> i32 {
-    let len = text.len();
-    OUTPUT.set(text.into_bytes());
+fn keep(bytes: Vec<u8>) -> i32 {
+    let len = bytes.len();
+    OUTPUT.set(bytes);
     i32::try_from(len).expect("a text has less than 2 GiB")
 }
 
@@ -234,7 +242,7 @@ fn keep_panics() {
     static KEEP: Once = Once::new();
     KEEP.call_once(|| {
         std::panic::set_hook(Box::new(|panic| {
-            keep(panic.to_string());
+            keep(panic.to_string().into_bytes());
         }));
     });
 }

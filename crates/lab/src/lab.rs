@@ -1,6 +1,6 @@
 //! Open runs, and the functions of the interface as safe code.
 
-use crate::{network, packets};
+use crate::{network, packets, row};
 use anabranch_base::time::Time;
 use anabranch_sim::scenario::result::Document;
 use anabranch_sim::scenario::{self, InputError, Scenario};
@@ -141,6 +141,15 @@ impl Lab {
     /// If there is no such run.
     pub fn sample(&mut self, run: u32) -> Result<String, LabError> {
         Ok(json(&self.run(run)?.sample()))
+    }
+
+    /// The values of [`Lab::sample`] that charts show, as numbers. `docs/reference/lab-abi.md` has their order.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such run.
+    pub fn row(&mut self, run: u32) -> Result<Vec<f64>, LabError> {
+        Ok(row::of(&self.run(run)?.sample()))
     }
 
     /// Changes a link of a run ([`Simulation::order_json`]).

@@ -33,5 +33,6 @@ pub mod abi;
 mod lab;
 mod network;
 mod packets;
+mod row;
 
 pub use lab::{Lab, LabError};

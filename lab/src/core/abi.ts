@@ -17,6 +17,7 @@ interface Exports {
   lab_now(handle: number): number;
   lab_events(handle: number): number;
   lab_sample(handle: number): number;
+  lab_row(handle: number): number;
   lab_order(handle: number, address: number, length: number): number;
   lab_network(handle: number): number;
   lab_packets(handle: number): number;
@@ -97,6 +98,13 @@ export class Core {
 
   sample(): Sample {
     return this.json<Sample>(this.call(() => this.exports.lab_sample(this.handle)));
+  }
+
+  /** The values of `sample` that charts show; `row.ts` has their order. */
+  row(): Float64Array {
+    const length = this.checked(this.call(() => this.exports.lab_row(this.handle)));
+    const address = this.exports.lab_output();
+    return new Float64Array(this.exports.memory.buffer.slice(address, address + length));
   }
 
   order(order: Omit<Order, "at_ns">): void {

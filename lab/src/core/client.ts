@@ -1,6 +1,5 @@
-/** The page's side of the worker: unpacks and compiles the module, and turns messages into promises. */
+/** The page's side of the worker: turns messages into promises. */
 
-import { unpack } from "./lzma";
 import type { CallName, Calls, Problem, Reply } from "./types";
 
 /** A mistake in the input. */
@@ -16,17 +15,17 @@ export class CoreFailure extends Error {}
 /** A browser without a feature that the page needs. */
 export class MissingFeature extends Error {}
 
-/** Starts a worker from a program and the module that is its first message; `ready` ends with its first answer. */
-export function startWorker(program: string, module: WebAssembly.Module): { worker: Worker; ready: Promise<void> } {
+/** Starts a worker from a program. Its first message is `first`, and `ready` has its first answer. */
+export function startWorker<T>(program: string, first: Promise<unknown>): { worker: Worker; ready: Promise<T> } {
   const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
   const worker = new Worker(address);
-  const ready = new Promise<void>((resolve, reject) => {
-    worker.onmessage = () => {
+  const ready = new Promise<T>((resolve, reject) => {
+    worker.onmessage = (event: MessageEvent<T>) => {
       URL.revokeObjectURL(address);
-      resolve();
+      resolve(event.data);
     };
     worker.onerror = (event) => reject(new CoreFailure(event.message || "the worker did not start"));
-    worker.postMessage(module);
+    first.then((message) => worker.postMessage(message), reject);
   });
   return { worker, ready };
 }
@@ -35,19 +34,26 @@ export class Client {
   private readonly waiting = new Map<number, { resolve: (v: never) => void; reject: (e: Error) => void }>();
   private nextId = 1;
 
-  private constructor(private readonly worker: Worker) {
-    worker.onmessage = (event: MessageEvent<Reply>) => this.receive(event.data);
-    worker.onerror = (event) => this.fail(new CoreFailure(event.message));
+  private constructor(
+    private readonly worker: Worker,
+    /** The compiled module, for other workers. Fails if the worker does not start. */
+    readonly module: Promise<WebAssembly.Module>,
+  ) {}
+
+  /** Starts a worker from the program and the packed module that the page contains. The worker unpacks it, so that this thread can build the page meanwhile. */
+  static start(program: string, packed: string): Client {
+    const { worker, ready } = startWorker<WebAssembly.Module>(program, Promise.resolve(packed));
+    const client = new Client(worker, ready);
+    const listen = () => {
+      worker.onmessage = (event: MessageEvent<Reply>) => client.receive(event.data);
+      worker.onerror = (event) => client.fail(new CoreFailure(event.message));
+    };
+    ready.then(listen, () => undefined);
+    return client;
   }
 
-  /** Starts a worker from the program and the compressed module that the page contains. */
-  static async start(program: string, module: WebAssembly.Module): Promise<Client> {
-    const { worker, ready } = startWorker(program, module);
-    await ready;
-    return new Client(worker);
-  }
-
-  call<N extends CallName>(call: N, of: Calls[N]["of"]): Promise<Calls[N]["gives"]> {
+  async call<N extends CallName>(call: N, of: Calls[N]["of"]): Promise<Calls[N]["gives"]> {
+    await this.module;
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve: resolve as (v: never) => void, reject });
@@ -76,14 +82,12 @@ export class Client {
   }
 }
 
-/** Compiles the packed module from base64. */
-export async function compile(text: string): Promise<WebAssembly.Module> {
+/** @throws MissingFeature if the browser lacks what the page needs. */
+export function requireFeatures(): void {
   if (typeof WebAssembly !== "object") {
     throw new MissingFeature("This browser has no WebAssembly, which the simulator needs; use a current one.");
   }
   if (typeof DecompressionStream !== "function") {
     throw new MissingFeature("This browser has no DecompressionStream, which reads links to runs; use a current one.");
   }
-  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  return WebAssembly.compile(unpack(packed));
 }

@@ -2,7 +2,7 @@
 
 import { Core } from "./abi";
 import { withOrders } from "./pending";
-import { pushRow } from "./row";
+import { joined } from "./row";
 import type { Advanced, Network, Opened, Order, Ordered, Sample } from "./types";
 
 /** Approximate number of samples of a whole run; the interval is rounded to 1, 2 or 5 times a power of ten. */
@@ -41,10 +41,8 @@ export class Session {
     this.remember(network);
     this.applyDue();
     const sample = this.core.sample();
-    const rows: number[] = [];
-    pushRow(rows, sample);
     const shown = withOrders(this.core.network(), this.fresh);
-    return { network: shown, rows: Float64Array.from(rows), sample, interval_ns: this.interval_ns };
+    return { network: shown, rows: this.core.row(), sample, interval_ns: this.interval_ns };
   }
 
   order(change: Omit<Order, "at_ns">): Ordered {
@@ -60,8 +58,8 @@ export class Session {
   advance(until_ns: number, budget_ms: number, picture: boolean): Advanced {
     const begin = performance.now();
     const before = this.core.now();
-    const rows: number[] = [];
-    let last: Sample | null = null;
+    const rows: Float64Array[] = [];
+    let rowAt = NaN;
     if (before < until_ns) this.fresh = [];
     const until = Math.min(Math.floor(until_ns), this.end_ns);
     let now = before;
@@ -72,23 +70,21 @@ export class Session {
       now = next;
       this.applyDue(now);
       if (now >= this.nextSample_ns) {
-        last = this.core.sample();
-        pushRow(rows, last);
+        rows.push(this.core.row());
+        rowAt = now;
         this.nextSample_ns += this.interval_ns;
       }
       if (performance.now() - begin > budget_ms) break;
     }
-    if (last?.now_ns !== now) {
-      last = this.core.sample();
-      pushRow(rows, last);
-    }
+    if (rowAt !== now) rows.push(this.core.row());
+    const sample = this.core.sample();
     return {
       now_ns: now,
-      events: last.events,
-      over: last.over,
-      rows: Float64Array.from(rows),
-      sample: last,
-      network: this.changedNetwork(before, now, last),
+      events: sample.events,
+      over: sample.over,
+      rows: joined(rows),
+      sample,
+      network: this.changedNetwork(before, now, sample),
       packets: picture ? this.core.packets() : [],
     };
   }

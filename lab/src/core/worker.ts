@@ -1,6 +1,7 @@
-/** The worker: holds the core and answers one request after another. */
+/** The worker: unpacks the core, holds it, and answers one request after another. */
 
 import { Core, CoreBug, CoreError } from "./abi";
+import { unpack } from "./lzma";
 import { Session } from "./session";
 import type { Reply, Request } from "./types";
 
@@ -42,11 +43,26 @@ function reply(session: Session, request: Request): Reply {
   }
 }
 
-// The first message is the compiled module.
-scope.onmessage = async (first: MessageEvent) => {
-  const session = new Session(await Core.start(first.data as WebAssembly.Module));
+/** Compiles the packed module from base64. */
+async function compiled(text: string): Promise<WebAssembly.Module> {
+  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  return WebAssembly.compile(unpack(packed));
+}
+
+async function start(text: string): Promise<void> {
+  const module = await compiled(text);
+  const session = new Session(await Core.start(module));
   scope.onmessage = (event: MessageEvent) => {
     scope.postMessage(reply(session, event.data as Request));
   };
-  scope.postMessage("ready");
+  scope.postMessage(module);
+}
+
+// The first message is the packed module, the first answer the compiled one. An error outside of a promise reaches the page.
+scope.onmessage = (first: MessageEvent) => {
+  start(first.data as string).catch((error: unknown) =>
+    setTimeout(() => {
+      throw error;
+    }),
+  );
 };

@@ -12,10 +12,10 @@ const MAX_DURATION_MS = 60_000;
 
 export class Explaining {
   private readonly worker: Worker;
-  private readonly ready: Promise<void>;
+  private readonly ready: Promise<unknown>;
   private refuse: ((error: Error) => void) | null = null;
 
-  constructor(program: string, module: WebAssembly.Module) {
+  constructor(program: string, module: Promise<WebAssembly.Module>) {
     ({ worker: this.worker, ready: this.ready } = startWorker(program, module));
   }
 
