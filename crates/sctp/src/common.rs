@@ -1,13 +1,13 @@
 //! Data shared by all states of an association: the settings, the paths, and the queues of packets and
 //! events.
 
-use super::config::{Config, Paths, base_mtu, is_routed, least_mtu};
-use super::cookie::CookieKey;
-use super::counters::{Blocking, Stop, Totals};
-use super::inbox::Inbox;
-use super::origin::{Origin, back};
-use super::path::{Heartbeat, Path, Reachability, Setup};
-use super::pmtu::Discovery;
+use crate::config::{Config, Paths, base_mtu, is_routed, least_mtu};
+use crate::cookie::CookieKey;
+use crate::counters::{Blocking, Stop, Totals};
+use crate::inbox::Inbox;
+use crate::origin::{Origin, back};
+use crate::path::pmtu::Discovery;
+use crate::path::state::{Heartbeat, Path, Reachability, Setup};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::blocked::Blocked;
 use anabranch_endpoint::endpoint::{Arrival, Event, Placement, SchedulingDecision};

@@ -1,7 +1,7 @@
 //! The state cookie (RFC 9260 §5.1.3). It contains all data of an INIT that a listener needs, signed with
 //! HMAC-SHA-256 (RFC 2104, RFC 6234). The peer returns the cookie, so the listener stores nothing.
 
-use super::auth::Offer;
+use crate::extensions::auth::Offer;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::secrets::Secrets;
 use anabranch_wire::sctp::HmacId;

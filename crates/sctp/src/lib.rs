@@ -51,6 +51,9 @@
 //! duplicates none of this: every path has its own queue of transmissions, missing reports, recovery phase
 //! and timer, and with one path they are plain SCTP's.
 //!
+//! The folders follow this: `association` has the states, `sender` and `receiver` the halves, `path` what belongs to one
+//! path, and `extensions` what both ends have to support. Files beside them have the data that all of these share.
+//!
 //! # Cost
 //! A chunk costs the same with a hundred or a million others outstanding, on both sides:
 //! - the scoreboard is a ring indexed by TSN, so that any chunk is found in constant time;
@@ -85,73 +88,30 @@
 //! - Data that is unacknowledged when the peer restarts is discarded, and an event reports the number of
 //!   bytes to the application (§5.2.4 A).
 
-mod abandon;
-mod address_changes;
-mod asconf;
 mod association;
-mod auth;
-mod authenticate;
-mod changeover;
-mod chunks;
 mod common;
 mod config;
 mod cookie;
-mod copies;
 mod counters;
-mod echo;
-mod ecn;
-mod endpoint;
-mod entries;
-mod failure;
-mod forward;
-mod gaps;
-mod handshake;
-mod heartbeat;
-mod immediate;
-mod inbound;
+mod extensions;
 mod inbox;
-mod limited;
 mod limits;
-mod listener;
-mod network;
-mod network_control;
-mod network_reports;
 mod open;
 mod origin;
-mod outbound;
-mod outstanding;
 mod path;
 mod phase;
-mod pmtu;
-mod probing;
-mod rate;
-mod reassembly;
-mod reconfig;
-mod redundant;
-mod reports;
+mod receiver;
 mod requests;
-mod restart;
-mod retransmit;
-mod sack;
-mod shutdown;
-mod silence;
-mod stream_changes;
-mod stream_paths;
-mod streams;
+mod sender;
 #[cfg(test)]
 mod tests;
 mod totals;
-mod transmit;
-mod undo;
-mod wanted;
-mod zero_checksum;
 
-pub use association::Association;
+pub use association::listener::{Answer, Listener};
+pub use association::state::Association;
 pub use config::{
     Config, ConfigError, ImmediateSack, Paths, RetransmissionPath, SackPath, StreamPaths, StreamScheduler,
 };
 pub use cookie::CookieKey;
 pub use counters::Blocking;
-pub use listener::{Answer, Listener};
-
 pub use origin::{behind_auth, out_of_the_blue};

@@ -1,5 +1,5 @@
 //! Messages with limited reliability (RFC 3758, RFC 7496), and the TSN up to which the peer was asked to skip abandoned
-//! chunks. [`abandon`](super::abandon) abandons messages and sends the FORWARD TSN.
+//! chunks. [`abandon`](crate::extensions::abandon) abandons messages and sends the FORWARD TSN.
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Reliability, Write};

@@ -1,15 +1,15 @@
 //! An established association.
 
-use super::address_changes::AddressChanges;
-use super::auth::Authentication;
-use super::common::Core;
-use super::cookie::{Extensions, Peer};
-use super::echo::Echo;
-use super::inbound::{AckPolicy, Inbound};
-use super::network_control::Control;
-use super::outbound::Outbound;
-use super::phase::Phase;
-use super::stream_changes::StreamChanges;
+use crate::common::Core;
+use crate::cookie::{Extensions, Peer};
+use crate::extensions::address_changes::AddressChanges;
+use crate::extensions::auth::Authentication;
+use crate::extensions::echo::Echo;
+use crate::extensions::network_control::Control;
+use crate::extensions::stream_changes::StreamChanges;
+use crate::phase::Phase;
+use crate::receiver::inbound::{AckPolicy, Inbound};
+use crate::sender::outbound::Outbound;
 use anabranch_endpoint::endpoint::Reason;
 use anabranch_wire::sctp::{Abort, Cause, Chunk};
 use anabranch_wire::seq::Serial;

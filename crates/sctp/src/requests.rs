@@ -2,7 +2,7 @@
 //! retransmits it until a response has this number. The receiver performs each request once (RFC 5061 §5.1, §5.2; RFC
 //! 6525 §5.1.1, §5.2.1).
 
-use super::common::Core;
+use crate::common::Core;
 use anabranch_base::time::Time;
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;

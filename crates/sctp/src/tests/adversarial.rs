@@ -1,9 +1,9 @@
 //! Packets that a correct peer does not send. The core must follow RFC 9260 and keep its association.
 
 use super::pair::{A, App, B, Link, Net, address, at_ms, body, bulk};
-use crate::inbound::{AckPolicy, Inbound, Received};
 use crate::inbox::Inbox;
-use crate::reassembly::Fragment;
+use crate::receiver::inbound::{AckPolicy, Inbound, Received};
+use crate::receiver::reassembly::Fragment;
 use anabranch_base::time::Duration;
 use anabranch_endpoint::endpoint::{Endpoint, Reason};
 use anabranch_multipath::PathId;
@@ -509,7 +509,7 @@ fn chunks_that_become_non_renegable_are_freed() {
     net.connect();
     net.run_until(at_ms(100));
     let tag = net.ends[A].tag().unwrap();
-    let crate::association::State::Open(open) = &net.ends[A].state else { panic!("established") };
+    let crate::association::state::State::Open(open) = &net.ends[A].state else { panic!("established") };
     let first = Serial(open.outbound.sent.base() as u32);
     net.filter = Some(Box::new(|_, _, _| false));
     net.apps[A].outbox.extend((0..4).map(|_| (1452, 0, true)));

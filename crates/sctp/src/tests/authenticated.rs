@@ -1,9 +1,9 @@
 //! User data that is accepted only with authentication (RFC 4895), and the origin of the keys.
 
 use super::pair::{A, App, B, Link, Net, Settings, at_ms, body, ms, secrets};
-use crate::association::State;
-use crate::auth::{AuthCheck, Authentication, Offer, USER_DATA};
-use crate::handshake::Known;
+use crate::association::handshake::Known;
+use crate::association::state::State;
+use crate::extensions::auth::{AuthCheck, Authentication, Offer, USER_DATA};
 use crate::open::Open;
 use crate::origin::Origin;
 use crate::{Answer, Association, CookieKey, Listener};

@@ -1,6 +1,6 @@
 //! Two associations and the links between them, in virtual time, reproducible with one seed.
 
-use crate::association::State;
+use crate::association::state::State;
 use crate::{Association, Config, ConfigError};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};

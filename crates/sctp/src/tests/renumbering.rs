@@ -2,7 +2,7 @@
 
 use super::pair::{A, B, Link, Net, at_ms, body, bulk, ms};
 use super::streams::{events, opened, write};
-use crate::association::State;
+use crate::association::state::State;
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reason, Reliability, StreamChange};
 use anabranch_wire::sctp::{Chunk, Outcome, Reconfig, Reconfiguration};
 use core::cell::Cell;

@@ -133,15 +133,15 @@ fn collision_with_a_restarted_peer_is_a_restart() {
     net.run_until(at_ms(1_000));
     // A answers B's INIT although A itself has sent an INIT: the cookie has A's own tag and TSN.
     let (tag, tsn) = {
-        let super::super::association::State::Open(open) = &net.ends[A].state else { panic!("established") };
+        let crate::association::state::State::Open(open) = &net.ends[A].state else { panic!("established") };
         (open.local_tag, open.outbound.sent.base() as u32)
     };
-    let known = super::super::handshake::Known::Begun { tag, tsn, ties: (0, 0) };
+    let known = crate::association::handshake::Known::Begun { tag, tsn, ties: (0, 0) };
     net.ends[B] =
         Settings { config: net.ends[B].core.config.clone(), ..Settings::new(B, 1, 9) }.connecting().unwrap();
     net.ends[B].connect(net.now);
     let init = net.ends[B].poll_transmit(net.now).expect("an INIT");
-    let (origin, sent) = super::super::origin::Origin::of(&init).expect("SCTP");
+    let (origin, sent) = crate::origin::Origin::of(&init).expect("SCTP");
     let Chunk::Init(chunk) = &sent.chunks[0] else { panic!("INIT: {sent:?}") };
     net.ends[A].core.answer_init(net.now, origin, chunk, known);
     net.drain();

@@ -1,8 +1,8 @@
 //! Losses and timeouts that proved spurious.
 
 use super::pair::{A, App, B, Link, Net, at_ms, bulk, ms};
-use crate::association::State;
-use crate::outstanding::Chunk;
+use crate::association::state::State;
+use crate::sender::outstanding::Chunk;
 use crate::totals::{ChunkState, RetransmissionReason};
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_multipath::PathId;

@@ -1,7 +1,7 @@
 //! Stream reset and stream addition (RFC 6525), also if RE-CONFIG chunks are lost.
 
 use super::pair::{A, B, Link, Net, at_ms, body, ms};
-use crate::association::State;
+use crate::association::state::State;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{Endpoint, Event, Reliability, StreamChange, Write};
