@@ -206,6 +206,18 @@ def test_files_of_a_crate_have_no_cycle(crate: str) -> None:
     assert complaints(needs(read(CRATES[crate]))) == ""
 
 
+def test_folders_of_sctp_use_only_later_ones() -> None:
+    folders = ["association", "extensions", "sender", "receiver", "path"]
+    arrows = {
+        (module[0], needed[0])
+        for module, found in needs(read(CRATES["sctp"])).items()
+        for needed in found
+        if len(module) > 1 and len(needed) > 1 and module[0] != needed[0]
+    }
+    assert arrows  # the graph is not empty
+    assert [arrow for arrow in sorted(arrows) if folders.index(arrow[0]) > folders.index(arrow[1])] == []
+
+
 def test_only_tests_that_load_controls_begin_with_k() -> None:
     """`make test` runs files of integration tests by the first letter of their names."""
     folders = [path / "tests" for path in CRATES.values()]
