@@ -26,7 +26,7 @@ _MIN_QUEUED_TRIPS = 0.5
 _LONG_QUEUE_EVIDENCE = 0.05
 """Evidence of a long queue that only delays packets."""
 _MIN_HELD_UP_SHARE = 0.1
-"""Share of the time with a full buffer from which on late data holds the other paths up."""
+"""Share of the time with a full buffer from which on late data delays the other paths."""
 _MIN_HELD_BACK_SHARE = 0.15
 """Share of the possible rate that the paths carry and the receiver holds back from which on data is late."""
 _MIN_BUSY_SHARE = 0.5

@@ -70,7 +70,7 @@ def _protocol(flow: Specification) -> str:
     if protocol == "tcp" and cmt in _CMT_OF_MPTCP:
         return "mptcp"
     if protocol == "mptcp" and cmt not in _CMT_OF_MPTCP and "cmt" in flow.options:
-        raise ValueError(f"cmt={cmt} is not that of mptcp; omit it, or use tcp")
+        raise ValueError(f"cmt={cmt} contradicts the protocol mptcp; omit it, or use tcp")
     if protocol != "mptcp" and cmt not in {"off", "0"}:
         raise ValueError(f"the kernel's {protocol} sends new data over one path; omit cmt={cmt}, or use mptcp")
     return protocol
@@ -123,9 +123,9 @@ _REFUSED_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "ccid": (lambda _: True, "it is an option of DCCP; omit it"),
     "ndiffports": (lambda _: True, "the path manager opens subflows; add endpoints with ip mptcp endpoint"),
     "debug": (bool, "this meter sets no SO_DEBUG; omit it"),
-    "v6only": (lambda _: True, "it holds for the whole test; write the option -6 instead"),
+    "v6only": (lambda _: True, "it applies to a whole test, not to a flow; write the option -6 instead"),
 }
-"""Options that no test carries out, for the values that a function selects, and the reason."""
+"""Options that the meter refuses: a function that selects the refused values, and the reason."""
 
 
 def _check_delivery(protocol: str, given: dict[str, Any]) -> None:

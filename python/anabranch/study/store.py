@@ -153,7 +153,7 @@ class StoredRun:
 
 
 def _record(entry: dict[str, Any]) -> Record:
-    """A record from the table on its line."""
+    """Make a record from the JSON object of a line."""
     own = {f.name: f.type for f in fields(Record)}
     lacking = [name for name in own if name != "schema" and name not in entry]
     unknown = [name for name in entry if name not in own]

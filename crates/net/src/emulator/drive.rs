@@ -579,7 +579,7 @@ mod tests {
     use super::transmit_drops;
 
     #[test]
-    fn drops_are_read_from_their_column() {
+    fn transmit_drops_are_read_from_proc_net_dev() {
         let text = "Inter-|   Receive  | Transmit\n face |bytes packets errs drop fifo frame compressed multicast|\
                     bytes packets errs drop fifo colls carrier compressed\n\
                     \x20   lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  alpha: 1 2 3 4 5 6 7 8 9 10 11 70 13 14 15 16\n";
