@@ -1,4 +1,4 @@
-"""Explanations: planted faults are found, their remedies gain what is promised, and wrong input is refused."""
+"""Explanations: planted faults are found, their remedies gain as much as promised, and wrong input is refused."""
 
 from __future__ import annotations
 

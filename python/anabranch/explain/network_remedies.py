@@ -108,7 +108,7 @@ def reverse_path(facts: Facts) -> Iterator[Proposal]:
 def _reverse_path(facts: Facts) -> Iterator[Proposal]:
     rates = {(side.link, side.is_forward): side.rate_bps for side in facts.sides_there}
     for side in facts.sides_back:
-        # A link's reverse direction inherits what it does not set itself: here the direction of the data.
+        # A link's reverse direction inherits the keys that it does not set: here the direction of the data.
         data = None if not side.is_forward else facts.side((side.link, False))
         used = float(side.report["utilisation"] or 0.0)
         there = rates.get((side.link, not side.is_forward))
