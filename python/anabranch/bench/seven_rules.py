@@ -1,7 +1,7 @@
 """Baseline: seven rules of a tool for single-path TCP, which vote for each round trip of each path.
 
 The rules get the exact windows, bytes in flight and round-trip times of the traces of a run, which is more than such a
-tool sees in packets. The first rule that applies has the vote of the round trip.
+tool sees in packets. A round trip has one vote: that of the first rule that applies to it.
 """
 
 from __future__ import annotations

@@ -210,7 +210,7 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
         evidence = max(0.5 * held_up(facts), facts.room if is_own else 0.1 * facts.room)
     for name in _SCHEDULERS:
         if name != current:
-            cause = f'Scheduler "{current}" leaves room on the paths{where}'
+            cause = f'Scheduler "{current}" does not use the whole rate of the paths{where}'
             yield of_flow(facts, {"scheduler": name}, cause, evidence)
 
 
