@@ -136,7 +136,7 @@ def test_jobs_get_certificates_and_no_web_server(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_run_that_kills_workers_fails_alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_run_that_kills_workers_fails(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = plan(folder, tmp_path / "results", "dask", fake_simulator.dying_on_one)
     monkeypatch.setenv("FAKE_VICTIM", str(chosen.study.runs(chosen.effort)[5].seed))
     outcome = run(chosen)
@@ -212,7 +212,7 @@ def test_short_runs_share_few_tasks() -> None:
 
 
 @pytest.mark.slow
-def test_deadly_run_of_a_bundle_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_deadly_run_of_a_bundle_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_VICTIM", "70")
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _STREAM_PROTOCOLS = ("tcp", "mptcp")
 _ALL_PROTOCOLS = (*_STREAM_PROTOCOLS, "udp", "sctp")
 _CMT_OF_MPTCP = ("mptcp", "like-mptcp", "mptcp-like")
-_TOLERANCE = 1e-9
+_MAX_SUM_ERROR = 1e-9  # of two fractions that add up to 1
 _MAX_FRAME_BYTES = 1 << 30
 """Largest frame of a Pareto distribution without a maximum: the limit of a message."""
 
@@ -137,7 +137,7 @@ def _check_delivery(protocol: str, given: dict[str, Any]) -> None:
     """
     always = 0.0 if protocol == "udp" else 1.0
     for name, opposite in (("ordered", "unordered"), ("reliable", "unreliable")):
-        if name in given and opposite in given and abs(given[name] + given[opposite] - 1) > _TOLERANCE:
+        if name in given and opposite in given and abs(given[name] + given[opposite] - 1) > _MAX_SUM_ERROR:
             raise ValueError(f"{name} and {opposite} must add up to 1; omit one of them")
         fraction = given.get(name, 1 - given[opposite] if opposite in given else always)
         if fraction != always:

@@ -135,7 +135,7 @@ def _slurm(jobs: int) -> Any:
     refusal = submitted.get()
     if refusal:
         cluster.close()
-        # The text ends with the output of sbatch, behind its arguments.
+        # The error has the arguments of sbatch, and then its output after "stderr:".
         reason = " ".join(refusal.rpartition("stderr:")[2].split())
         raise InputError(f"Slurm takes no job: {reason}; ~/.config/dask/jobqueue.yaml has the requests of a job")
     return cluster

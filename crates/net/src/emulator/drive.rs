@@ -54,7 +54,7 @@ pub struct Attachment {
 /// An error that prevents the creation of a network.
 #[derive(Debug)]
 pub enum OpenError {
-    /// No link end or flow has the name that the capture requires; contains a sentence.
+    /// A sentence: no link end or flow has the name that the capture requires.
     Unknown(String),
     /// The file of the capture cannot be written.
     Capture(PathBuf, io::Error),

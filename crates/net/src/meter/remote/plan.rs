@@ -85,7 +85,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// The problem: a sentence.
+    /// If the plan is invalid; the text is a sentence.
     pub fn test(&self) -> Result<Test, String> {
         let nothing_from_disk = |_: &std::path::Path| Err("a test must not read files".to_owned());
         let scenario = anabranch_scenario::parse_with(&self.scenario, "the plan", &[], &nothing_from_disk)

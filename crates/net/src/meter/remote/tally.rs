@@ -35,7 +35,7 @@ pub struct Counts {
     pub read: Read,
     /// The writer of this end has closed.
     pub closed: bool,
-    /// An error: a sentence.
+    /// A sentence about an error, if there was one.
     pub fault: Option<String>,
     /// The reason why the connection broke, if that does not end the test.
     pub aborted: Option<String>,
