@@ -18,7 +18,7 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 _BYTES = 400_000
 _MPTCP = 262
 _TCP_CONGESTION = 13
@@ -70,7 +70,7 @@ def talk(control: str, over: threading.Event, ended: list[int]) -> None:
     while not over.is_set():
         turn += 1
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM, _MPTCP) as client:
-            client.settimeout(_PATIENCE_S)
+            client.settimeout(_TIMEOUT_S)
             client.connect(_SERVER)
             # Another process may have unloaded the control.
             with suppress(OSError):
@@ -109,7 +109,7 @@ def main() -> None:
     sys.stdin.read()
     over.set()
     for talker in talkers:
-        talker.join(2 * _PATIENCE_S)
+        talker.join(2 * _TIMEOUT_S)
     joins = next((int(line.split()[1]) for line in _counters() if line.startswith("MPTcpExtMPJoinSynAckRx")), 0)
     print(len(ended), joins, flush=True)
     for text in failed:

@@ -46,9 +46,9 @@ class Case:
     events: tuple[tuple[str, str, str], ...] = ()
     """Time, link and state."""
     paths: int = 1
-    """Least number of paths that carry data."""
+    """Minimum number of paths that carry data."""
     is_whole: bool = True
-    """The flow has an end, at which everything was delivered."""
+    """True if the flow closes after all data was delivered; false if it is still open at the end of the run."""
 
     def scenario(self) -> Scenario:
         """A scenario with one flow for each role."""
@@ -141,7 +141,9 @@ CASES: list[Case] = [
     *_both("without Nagle", {"workload": _MESSAGES, "nagle": False}),
     *_both("recovery by SACK alone", _file() | {"recovery": "sack"}, link=_LOSS_1, top=_LONG),
     *_both("a receive buffer of 30 kB", _file() | {"receive_buffer": "30 kB"}),
-    *_both("a cut of a second", _file("1 MB"), top=_LONG, events=(("0.2 s", "one", "down"), ("1.2 s", "one", "up"))),
+    *_both(
+        "an outage of one second", _file("1 MB"), top=_LONG, events=(("0.2 s", "one", "down"), ("1.2 s", "one", "up"))
+    ),
     _over_two_paths("two subflows, disjoint"),
     _over_two_paths("two subflows with checksums", {"dss_checksum": True}),
     _over_two_paths("two subflows over IPv6", top={"ip": "v6"}),
@@ -151,20 +153,20 @@ CASES: list[Case] = [
     _over_two_paths("two subflows without timestamps", {"timestamps": False}),
     _over_two_paths("a backup subflow", {"backup": ["two"]}, paths=1),
     _over_two_paths(
-        "a cut of the first path", top={"duration": "5 s"}, events=(("1 s", "one", "down"), ("2 s", "one", "up"))
+        "an outage of the first path", top={"duration": "5 s"}, events=(("1 s", "one", "down"), ("2 s", "one", "up"))
     ),
     _over_two_paths(
-        "a cut of the second path", top={"duration": "5 s"}, events=(("1 s", "two", "down"), ("2 s", "two", "up"))
+        "an outage of the second path", top={"duration": "5 s"}, events=(("1 s", "two", "down"), ("2 s", "two", "up"))
     ),
     _over_two_paths(
-        "a cut of both paths",
+        "an outage of both paths",
         top={"duration": "6 s"},
         events=(("1 s", "one", "down"), ("1 s", "two", "down"), ("2 s", "one", "up"), ("2 s", "two", "up")),
     ),
-    _over_two_paths("a cut for good", top={"duration": "5 s"}, events=(("1.5 s", "one", "down"),)),
+    _over_two_paths("a lasting failure of the first path", top={"duration": "5 s"}, events=(("1.5 s", "one", "down"),)),
 ]
 
-SAMPLE = ("a file, tcp", "files both ways at once, mptcp", "two subflows with checksums", "a cut of the first path")
+SAMPLE = ("a file, tcp", "files both ways at once, mptcp", "two subflows with checksums", "an outage of the first path")
 """Names of the cases that the tests run."""
 
 RUST = (
@@ -219,8 +221,8 @@ def page(rows: list[tuple[str, str, str, str]], date: str, commit: str) -> str:
 *Last measured {date} with `make interop` at {commit}, on Linux {os.uname().release}.*
 
 For readers who want to know which cases were tried against which stack. {passed} of {len(rows)} cases pass. A case
-passes if every byte arrived unchanged, the flow ended in order or ran until the end of the case, Multipath TCP did not
-fall back, and the expected number of paths carried data. [The tests](../explanation/real-packets.md) have the setups.
+passes if every byte arrived unchanged, the flow closed in order or ran until the end of the case, Multipath TCP did not
+fall back, and the expected number of paths carried data. [Real packets](../explanation/real-packets.md) has the setups.
 
 | peer | case | role | result |
 |---|---|---|---|

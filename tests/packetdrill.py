@@ -27,37 +27,38 @@ TIMEOUT = 30
 NEEDS: dict[str, tuple[tuple[str, str], ...]] = {
     "tcp": (
         (r"fastopen|FASTOPEN|\bFO\b", "TCP Fast Open (RFC 7413)"),
-        (r"ZEROCOPY", "writes without copies"),
+        (r"ZEROCOPY", "writes with `MSG_ZEROCOPY`"),
         (r"epoll_", "epoll"),
         (r"splice\(", "splice"),
         (r"sendfile\(", "sendfile"),
-        (r"TIMESTAMPING", "times of packets in messages of a socket"),
+        (r"TIMESTAMPING", "packet timestamps (`SO_TIMESTAMPING`)"),
         (r"md5", "TCP MD5 signatures (RFC 2385)"),
         (r"TCP_INQ", "`TCP_INQ`"),
         (r"notsent.lowat|NOTSENT_LOWAT", "`TCP_NOTSENT_LOWAT`"),
-        (r"MSG_MORE|TCP_CORK", "corked writes"),
-        (r"MSG_EOR", "writes with an end of record"),
+        (r"MSG_MORE|TCP_CORK", "corked writes (`MSG_MORE`, `TCP_CORK`)"),
+        (r"MSG_EOR", "writes with `MSG_EOR`"),
         (r"mtu_probing", "Linux's path MTU probing"),
         (r"IP_TOS", "routes by type of service"),
         (r"tc qdisc.* limit 0", "a queue discipline that drops the packets of the host"),
-        (r"root fq", "the queue discipline fq, which paces"),
+        (r"root fq", "the queue discipline fq, which paces packets"),
         (r"hystart", "HyStart of Linux's CUBIC"),
-        (r"tcpi_(rwnd_limited|busy_time|last_data_recv)", "Linux's times by cause"),
-        (r"tcpi_rcv_mss", "Linux's estimate of the peer's segments"),
+        (r"tcpi_(rwnd_limited|busy_time|last_data_recv)", "Linux's times in `tcp_info`"),
+        (r"tcpi_rcv_mss", "Linux's estimate of the peer's segment size"),
         (r"tcpi_reordering", "Linux's estimate of reordering"),
         (r"TCP_CA_CWR", "Linux's state CWR"),
         (r"SO_SNDBUF,\s+\[21000\]", "Linux's accounting of memory in send buffers"),
-        (r"EFAULT|invalid-buf-ptr", "checks of addresses, which only a kernel makes"),
+        (r"EFAULT|invalid-buf-ptr", "checks of pointers, which only a kernel makes"),
     ),
     "mptcp": ((r"common/(server|client)\.sh|ip mptcp", "the path manager by netlink"),),
 }
-"""Patterns of a script's path and text that show that it needs more than the protocol, and the reason."""
+"""Patterns of a script's path and text that show a requirement beyond the protocol, and the requirement."""
 
-_LIMITED = "in slow start Linux opens the window while half of it is in use; this stack only while all of it is"
-_DELIVERED = "the window opens by all data that is acknowledged, in Linux not by data that a SACK reported before"
+_LIMITED = "in slow start Linux increases the window if half of it is used; this stack only if all of it is used"
+_DELIVERED = "all acknowledged data increases the window; Linux excludes data that a SACK reported before"
 KNOWN: dict[str, str] = {
     "tcp/cubic/cubic-rto-ss-ca-cwnd-bump.pkt": (
-        "the threshold after a timeout is a share of the data in flight (RFC 5681 §3.1), in Linux of the window"
+        "the threshold after a timeout is a share of the data in flight (RFC 5681 §3.1); "
+        "Linux takes a share of the window"
     ),
     "tcp/fast_recovery/prr-ss-ack-below-snd_una-cubic.pkt": (
         "SACK blocks of an acknowledgement older than the last one are not used; Linux uses them"
@@ -77,22 +78,24 @@ KNOWN: dict[str, str] = {
     "tcp/ts_recent/invalid_ack.pkt": (
         "an acknowledgement of data that was not sent is answered (RFC 9293 §3.10.7.4); Linux drops it silently"
     ),
-    "tcp/user_timeout/user_timeout.pkt": "`TCP_USER_TIMEOUT` of this stack applies to later connections only",
+    "tcp/user_timeout/user_timeout.pkt": (
+        "in this stack, `TCP_USER_TIMEOUT` applies only to connections that open later"
+    ),
     "mptcp/dss/dss_fin_server.pkt": (
-        "a `DATA_FIN` with a number of 8 bytes gets a `DATA_ACK` of 8 bytes (RFC 8684 §3.3.1), in Linux of 4"
+        "a `DATA_FIN` with a number of 8 bytes gets a `DATA_ACK` of 8 bytes (RFC 8684 §3.3.1); Linux sends 4 bytes"
     ),
     "mptcp/dss/dss_ssn_specified_server.pkt": (
         "a mapping of length zero without payload is an infinite mapping, which means fallback (RFC 8684 §3.7); "
         "Linux ignores it"
     ),
     "mptcp/dss/mpc_with_data_server.pkt": (
-        "data in `MP_CAPABLE`, which has no sequence number, gets a `DATA_ACK` of 4 bytes, in Linux of 8"
+        "data in `MP_CAPABLE`, which has no sequence number, gets a `DATA_ACK` of 4 bytes; Linux sends 8 bytes"
     ),
     "mptcp/syscalls/connect_close_full.pkt": (
-        "the `DATA_ACK` of the peer's `DATA_FIN` is in the FIN; Linux sends it in a segment before"
+        "the `DATA_ACK` of the peer's `DATA_FIN` is in the FIN; Linux sends it in an earlier segment"
     ),
 }
-"""Reasons of the scripts that apply and do not pass."""
+"""Reasons for which scripts that apply do not pass."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,7 @@ class Result:
 
     script: str
     needs: str | None
-    """A need beyond the protocol; then the script was not run."""
+    """A requirement beyond the protocol; then the script was not run."""
     message: str | None = None
     """The message of a failure."""
 
@@ -115,13 +118,13 @@ class Result:
 
 
 def applicable(kind: str, script: str, text: str) -> str | None:
-    """A need of the script beyond the protocol."""
+    """The requirement of the script beyond the protocol, if there is one."""
     looked = f"{script}\n{text}"
     return next((reason for pattern, reason in NEEDS[kind] if re.search(pattern, looked)), None)
 
 
 def stubs(folder: Path) -> None:
-    """Programs that set up interfaces, of which there are none."""
+    """Write programs that do nothing in place of those that configure interfaces: the namespace has none."""
     for name in ("ip", "tc", "ethtool"):
         path = folder / name
         path.write_text("#!/bin/sh\nexit 0\n", encoding="ascii")
@@ -129,7 +132,7 @@ def stubs(folder: Path) -> None:
 
 
 def execute(binary: Path, library: Path, script: Path, path: str) -> str | None:
-    """Runs a script; returns the message of its failure."""
+    """Run a script; return the message of its failure."""
     command = ["unshare", "-n", str(binary), "--send_omit_free", f"--so_filename={library}"]
     command += [f"--so_flags={LOCAL},mtu=1500,sysctls=/proc/sys/net/ipv4", "--ip_version=ipv4"]
     command += [f"--local_ip={LOCAL}", f"--gateway_ip={LOCAL}", "--netmask_ip=255.255.0.0"]
@@ -148,7 +151,7 @@ def execute(binary: Path, library: Path, script: Path, path: str) -> str | None:
 
 
 def run_all(kind: str, checkout: Path, library: Path) -> list[Result]:
-    """Runs the scripts of a checkout in which packetdrill is built."""
+    """Run the scripts of a checkout in which packetdrill is built."""
     net = checkout / "gtests/net"
     binary, scripts = net / "packetdrill/packetdrill", sorted((net / kind).rglob("*.pkt"))
     if not binary.exists() or not scripts:
@@ -182,10 +185,10 @@ def page(commit: str, sets: dict[str, tuple[str, list[Result]]]) -> str:
         "",
         f"*Last measured {today} with `make packetdrill TCP=../packetdrill MPTCP=../mptcp-packetdrill` at {commit}.*",
         "",
-        "For developers of the stack who want to know which scripts of packetdrill it passes, and why not the others.",
+        "For developers of the stack who want to know which scripts of packetdrill pass, and why others do not.",
         "[Run scripts of packetdrill](../how-to/packetdrill.md) shows how to get and build both. A script *applies* if",
-        "it needs nothing beyond the protocol; the table names the need otherwise. PSH is set as Linux sets it, by the",
-        "library and not by the stack.",
+        "it needs only the protocol; otherwise the table names its further requirement. The library replaces the",
+        "stack's PSH flags by those that Linux would set.",
         "",
         "| set | scripts | apply | pass | share |",
         "|---|---|---|---|---|",

@@ -115,7 +115,7 @@ class Replay:
     starts: list[tuple[float, int]] = field(default_factory=list)
     """Times at which the transmission of packets began, nanoseconds, and lengths of the packets."""
     waits: list[tuple[float, float, int]] = field(default_factory=list)
-    """Times of arrival and of the begin of the transmission, for packets that had to wait."""
+    """Times of arrival and of the start of the transmission, for packets that had to wait."""
     ends: list[float] = field(default_factory=list)
     """Times at which the transmission of packets ended."""
 

@@ -41,7 +41,7 @@ def test_long_run_prints_an_estimate(tmp_path: Path) -> None:
     assert announced(tmp_path, "--set", LONG) == ("anabranch: the run takes about 10 min, by the rates of its links\n")
 
 
-def test_surely_short_run_needs_no_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_run_is_recognised_without_its_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unwanted(scenario: Scenario) -> float:
         raise AssertionError(scenario)
 

@@ -108,7 +108,7 @@ def test_ticks_are_those_of_the_figure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lines", "bar", "box", "cdf"])
-def test_legend_is_where_the_figure_has_it(tmp_path: Path, kind: str) -> None:
+def test_legend_has_the_position_of_its_key(tmp_path: Path, kind: str) -> None:
     sizes = {}
     for place in ("below", "right", "none"):
         text = FIGURE.format(kind=kind, more=f'{PANELS}legend = "{place}"')
@@ -280,6 +280,6 @@ def test_too_many_dashes_are_refused(tmp_path: Path) -> None:
         load(small_study.write(tmp_path / "study", study=text + more))
 
 
-def test_mark_over_time_is_no_key_of_windows(tmp_path: Path) -> None:
+def test_figures_of_windows_refuse_marks(tmp_path: Path) -> None:
     told = figure_error(tmp_path, OVER_TIME.format(kind="windows", more="marks = [3]"))
     assert '"marks" belongs to figures of kind lines or cdf or time or queues, not "windows"' in told

@@ -33,7 +33,7 @@ def test_regret_is_relative_to_the_best(value: float, is_time: bool, regret: flo
     assert outcome({Choice(): 10.0}, value, is_time=is_time).regret == pytest.approx(regret)
 
 
-def test_constant_is_chosen_from_the_other_pairs() -> None:
+def test_constant_choice_is_taken_from_the_other_pairs() -> None:
     first = outcome({Choice(): 8.0, BBR: 10.0, OLIA: 5.0}, 10.0)
     second = outcome({Choice(): 8.0, BBR: 4.0, OLIA: 10.0}, 9.0)
     regrets = Verdict("goodput", (first, second)).regrets()

@@ -120,7 +120,7 @@ def association(folder: Path, settings: tuple[str, ...], kept: int | None) -> tu
 
 
 @pytest.mark.parametrize("settings", CMT_SETTINGS)
-def test_associations_in_flight_equal_those_of_the_run(tmp_path: Path, settings: tuple[str, ...]) -> None:
+def test_in_flight_bytes_of_associations_equal_the_run(tmp_path: Path, settings: tuple[str, ...]) -> None:
     flow, captures = association(tmp_path, settings, None)
     data = captures.connection().data
     in_flight = sum(path["outstanding_mean_bytes"] for path in flow["paths"])
@@ -216,7 +216,7 @@ def test_receive_buffer_is_named_with_reinjections(tmp_path: Path) -> None:
     assert {"receive-buffer", "reinjection"} <= {each.kind for each in found}
 
 
-def test_answers_on_a_slow_subflow_are_to_be_divided(tmp_path: Path) -> None:
+def test_scheduler_is_named_for_answers_on_slow_subflow(tmp_path: Path) -> None:
     requests = 'flow.F.workload={kind="request-response",response="30 kB"}'
     _, captures = simulated(tmp_path, requests, ends=("server",))
     assert captures.explain()[0].kind == "unknown"

@@ -136,7 +136,7 @@ def test_jobs_get_certificates_and_no_web_server(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-def test_run_that_kills_workers_fails_alone(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_run_that_kills_workers_fails(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = plan(folder, tmp_path / "results", "dask", fake_simulator.dying_on_one)
     monkeypatch.setenv("FAKE_VICTIM", str(chosen.study.runs(chosen.effort)[5].seed))
     outcome = run(chosen)
@@ -212,7 +212,7 @@ def test_short_runs_share_few_tasks() -> None:
 
 
 @pytest.mark.slow
-def test_deadly_run_of_a_bundle_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_deadly_run_of_a_bundle_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_VICTIM", "70")
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),
@@ -339,7 +339,7 @@ def test_unreachable_scheduler_keeps_earlier_runs(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(plan(folder, tmp_path / "results", ""))
-    monkeypatch.setattr(cluster, "_FIRST_CONNECT_S", 0.5)
+    monkeypatch.setattr(cluster, "_FIRST_CONNECT_TIMEOUT_S", 0.5)
     with pytest.raises(RunFailed, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         run(plan(folder, tmp_path / "results", "tcp://127.0.0.1:9"))
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["runs.jsonl"]
@@ -389,8 +389,8 @@ def test_tls_scheduler_needs_certificates(folder: Path, tmp_path: Path) -> None:
 def test_wait_for_workers_is_reported(
     folder: Path, tmp_path: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(cluster, "_LONELY_S", 0.0)
-    monkeypatch.setattr(cluster, "_LOOK_S", 0.1)
+    monkeypatch.setattr(cluster, "_NO_WORKER_NOTICE_S", 0.0)
+    monkeypatch.setattr(cluster, "_COUNT_INTERVAL_S", 0.1)
     later = threading.Timer(2.0, machines.add_worker)
     later.start()
     assert run(plan(folder, tmp_path / "results", machines.address)).finished == 12
@@ -403,7 +403,7 @@ def test_wait_for_workers_is_reported(
 def test_lost_scheduler_ends_the_study(
     folder: Path, tmp_path: Path, machines: Machines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(cluster, "_RECONNECT_TIMEOUT_S", 1.0)
     machines.add_worker()
 
     class End(Silent):

@@ -432,7 +432,7 @@ class InterruptedLate(Silent):
 
 
 @pytest.mark.parametrize("after", [3, 11])
-def test_interrupt_skips_a_stuck_run_alone(
+def test_interrupt_skips_only_the_stuck_run(
     tmp_path: Path, victim: Run, after: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def is_victim(pool: LocalPool) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Explanations: planted faults are found, their remedies gain what is promised, and wrong input is refused."""
+"""Explanations: planted faults are found, their remedies gain as much as promised, and wrong input is refused."""
 
 from __future__ import annotations
 
@@ -334,7 +334,7 @@ def test_flow_without_likely_cause(settings: tuple[str, ...]) -> None:
         (("duration=10 s", 'flow.F.workload={kind="file",size="9 MB"}'), 3.1),
     ],
 )
-def test_short_flow_is_judged_while_open(settings: tuple[str, ...], open_s: float) -> None:
+def test_short_flow_is_compared_with_rate_while_open(settings: tuple[str, ...], open_s: float) -> None:
     explanation = explain(two_paths(*settings), ALL)
     facts = Facts.of(anabranch.run(two_paths(*settings)).document, None)
     assert facts.open_s == pytest.approx(open_s, abs=0.5)

@@ -45,7 +45,7 @@ def rates(name: str, chosen: Network) -> list[float]:
 
 
 def test_chain_of_figure_6_1_matches() -> None:
-    # Only F0 uses alpha; beta and gamma are divided by two.
+    # F0 has alpha alone; F0 and F1 halve beta, F1 and F2 halve gamma.
     assert rates("link-subflow", CHAIN) == pytest.approx([18, 12, 6])
     assert rates("link-flow", CHAIN) == pytest.approx([18, 12, 6])
     for name in ("network", "max-min", "proportional"):

@@ -20,7 +20,7 @@ from machine import missing
 HOSTILE = Path(__file__).with_name("hostile.py")
 MESSAGES = 1_000_000 if os.environ.get("ANABRANCH_LONG") else 1_000
 MAX_GROWTH_BYTES = 32_000_000
-LONGEST_S = {"convert": 10.0, "meter": 5.0, "reverse": 10.0, "socks": 10.0, "watch": 2.0}
+TIMEOUTS_S = {"convert": 10.0, "meter": 5.0, "reverse": 10.0, "socks": 10.0, "watch": 2.0}
 """`REPLY_TIMEOUT` of the meter, `handshake_timeout` of the proxies, `REQUEST_TIMEOUT` of the status page."""
 SOCKS = '[socks]\nlisten = ["127.0.0.1:0"]\nallow = ["127.0.0.0/8"]\n'
 CONFIGS = {
@@ -45,12 +45,12 @@ def command(service: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("service", LONGEST_S)
+@pytest.mark.parametrize("service", TIMEOUTS_S)
 def test_hostile_messages_block_no_honest_client(tmp_path: Path, service: str) -> None:
     called = ["unshare", "--net", sys.executable, str(HOSTILE), service, str(MESSAGES), "--"]
     done = subprocess.run([*called, *command(service, tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     print(done.stdout)
-    assert found["longest_s"] < LONGEST_S[service]
+    assert found["longest_s"] < TIMEOUTS_S[service]
     assert found["most_bytes"] - found["before_bytes"] < MAX_GROWTH_BYTES

@@ -1,4 +1,4 @@
-"""Lock files of commands of root, and the marks of testbeds' namespaces."""
+"""Lock files of commands that run as root, and the files that mark namespaces of testbeds."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_supported_options_are_carried_out(more: str, carried: dict[str, Any]) -
         ("udp:const5:const100:cc=reno", "cc is an option of tcp and mptcp"),
         (f"{LINE}:cmt=on", "write one of off, cmt, cmtrpv1"),
         ("sctp:const5:const100:cmt=cmtrpv2", "sends new data over one path"),
-        (f"mp{LINE}:cmt=off", "cmt=off is not that of mptcp"),
+        (f"mp{LINE}:cmt=off", "cmt=off contradicts the protocol mptcp"),
         (f"mp{LINE}:ndiffports=2", "the path manager opens subflows"),
         (f"{LINE}:pathmgr=kernel", "pathmgr is an option of mptcp"),
         (f"{LINE}:scheduler=default", "scheduler is an option of mptcp"),

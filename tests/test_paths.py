@@ -38,7 +38,7 @@ TRACES = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of a stranger with a symbolic link to a trace in the folder `other`."""
+    """An untrusted folder with a symbolic link to a trace in the folder `other`."""
     other, own = tmp_path / "other", tmp_path / "own"
     other.mkdir()
     (own / "below").mkdir(parents=True)

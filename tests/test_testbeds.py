@@ -1,4 +1,4 @@
-"""Several testbeds at a time, set up, removed and killed at any moment: none leaves remains or sees another.
+"""Several testbeds at a time, set up, removed and killed at any moment: none leaves remains or affects another.
 
 `ANABRANCH_LONG=1` sets them up and removes them a hundred times and kills twenty, which takes some minutes.
 

@@ -116,7 +116,7 @@ def test_user_world_has_the_same_reasons() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["mptcp", "cmt-sctp"])
-def test_slow_path_holds_the_receiver_up(protocol: str) -> None:
+def test_slow_path_makes_the_receiver_wait(protocol: str) -> None:
     found = flow(f"flow.F.protocol={protocol}", *SLOW)
     fast, slow = (path["head_of_line_s"] for path in found["paths"])
     assert slow > 0.3

@@ -57,7 +57,7 @@ def processor_seconds() -> float:
 
 
 def reproduce(study: str) -> Row:
-    """Run what is missing of a study and read its verdicts and deviations."""
+    """Run the missing runs of a study and read its verdicts and deviations."""
     begin = processor_seconds()
     command = [sys.executable, "-m", "anabranch", "study", "run", study, "--quick", "--resume", "--json"]
     done = subprocess.run([*command, "--results", str(RESULTS)], stdout=subprocess.PIPE, text=True, check=False)

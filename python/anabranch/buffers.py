@@ -44,7 +44,7 @@ class FlowPaths:
         return math.fsum(self.delays_s[link][0 if forward else 1] for link, forward in path)
 
     def round_trip_s(self, path: Path) -> float:
-        """Delay there and back over the same links, seconds."""
+        """Round-trip delay over the same links, seconds."""
         return math.fsum(math.fsum(self.delays_s[link]) for link, _ in path)
 
     def rate_bps(self, path: Path) -> float:

@@ -1,4 +1,4 @@
-"""Times of flows and paths by the cause that limited what they sent, from result documents."""
+"""Times of flows and paths by the cause that limited their sending, from result documents."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 In a scenario these are the values of the keys `trace` and `file`.
 
-A scenario of a stranger could otherwise make this program read any file of the user.
+A scenario from an untrusted source could otherwise make this program read any file of the user.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ def folder_of(path: str) -> str:
 
 
 def exceptions() -> list[dict[str, str]]:
-    """The hits that are none, each with file, excerpt and reason."""
+    """The accepted hits, each with file, excerpt and reason."""
     found: list[dict[str, str]] = tomllib.loads(EXCEPTIONS.read_text(encoding="utf-8")).get("exception", [])
     if len(found) > MAX_EXCEPTIONS:
         raise SystemExit(f"{EXCEPTIONS.name}: {len(found)} exceptions; at most {MAX_EXCEPTIONS} are allowed")
@@ -263,7 +263,7 @@ def scan(root: Path) -> tuple[list[Hit], Counter[str]]:
         file = root / path
         if reader_of(path) is None or file.is_symlink() or not file.is_file():
             continue
-        # The lint's own patterns and the page of rules name what they forbid.
+        # The lint's own patterns and the page of rules contain the forbidden words.
         if path.startswith("tests/prose/") or path == "docs/style.md":
             continue
         found, count = hits_of(path, file.read_text(encoding="utf-8"))

@@ -119,7 +119,7 @@ fn controls_are_loaded_replaced_and_unloaded() {
 }
 
 /// Opens a socket whose first loss occurs with a window of one packet, and prints the resulting threshold.
-const LOSES_ONE: &str = r#"
+const ONE_PACKET_LOSS: &str = r#"
 import socket, struct, subprocess, sys, time
 server = socket.create_server(("127.0.0.1", 0))
 client = socket.socket()
@@ -148,7 +148,7 @@ fn lose_one(control: &str) -> String {
                  python3 -c \"$LOSES\" \"$CONTROL\"";
     let output = Command::new("unshare")
         .args(["--net", "sh", "-ec", lines])
-        .env("LOSES", LOSES_ONE)
+        .env("LOSES", ONE_PACKET_LOSS)
         .env("CONTROL", control)
         .output()
         .expect("unshare is installed");

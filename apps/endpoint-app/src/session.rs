@@ -186,7 +186,7 @@ impl Session {
             _ if *self.interrupted.borrow() => INTERRUPTED,
             _ => FAILED,
         };
-        let sentence = format!("{whole} connections whole, {partial} not");
+        let sentence = format!("{whole} connections whole, {partial} partial");
         self.output.event("end", &sentence, json!({ "whole": whole, "partial": partial, "status": status }));
         for (what, written) in [("capture", stopped.capture), ("recording", stopped.recording)] {
             written.map_err(|error| Error::Refused(format!("the {what} cannot be written: {error}")))?;

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_of_later_are_tried() {
+    async fn addresses_resolved_later_are_tried() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let closed = SocketAddr::from(([127, 0, 0, 1], 1));

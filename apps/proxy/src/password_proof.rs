@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn full_memory_is_not_a_used_proof() {
+    fn full_table_of_proofs_is_reported_as_full() {
         let mut used_proofs = UsedProofs::default();
         assert_eq!(used_proofs.accept_once_limited(&made_at(1000), 1000, 1), ProofState::Fresh);
         assert_eq!(used_proofs.accept_once_limited(&made_at(1001), 1000, 1), ProofState::MemoryFull);

@@ -276,7 +276,7 @@ async fn accept_all<S: Service>(
                     tokio::select! {
                         () = serving => {}
                         () = entry.evicted() => EVICTED.log_line(format_args!(
-                            "{}: reached max_connections; reset a connection of {}, whose site has the most",
+                            "{}: reached max_connections; reset a connection of {}, whose site has the most connections",
                             service.name(),
                             peer.ip(),
                         )),

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
-static PASSED_OVER: RateLimited = RateLimited::new();
+static SKIPPED_ADDRESSES: RateLimited = RateLimited::new();
 
 /// An established connection to a target.
 #[derive(Debug)]
@@ -312,7 +312,7 @@ impl UpstreamProxy {
         if let Some((to, from)) = silent.first() {
             let reason = reason.map_or_else(|| "no answer in time".to_owned(), |(_, reason)| reason);
             let from = from.map_or_else(String::new, |from| format!(" from {from}"));
-            PASSED_OVER.log_line(format_args!(
+            SKIPPED_ADDRESSES.log_line(format_args!(
                 "the proxy {} ({to}) gives no valid answer{from}: {reason}; using another address",
                 self.via.proxy
             ));

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_a_segment_are_mapped_in_turn() {
+    fn segment_over_two_mappings_is_mapped_in_parts() {
         let mut mappings = Mappings::default();
         mappings.add((100, 110), 1_000);
         mappings.add((110, 130), 5_000);

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn range_is_split_by_its_state() {
+    fn new_filled_and_repeated_numbers_are_distinguished() {
         let mut seen = Seen::new(100);
         assert_eq!(add(&mut seen, 100, 110), (10, 0, 0));
         assert_eq!(add(&mut seen, 105, 115), (5, 0, 5));

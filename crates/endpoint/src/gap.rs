@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_counts_for_the_carrier_of_missing_data() {
+    fn waiting_time_counts_for_path_of_missing_data() {
         let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
         let ms = Duration::from_millis;
         let mut clock = GapClock::default();

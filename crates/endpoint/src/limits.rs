@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_follows_the_path_nearest_to_sending() {
+    fn connection_has_limit_of_path_closest_to_sending() {
         let mut paths = [LimitClock::default(); 2];
         let mut connection = LimitClock::default();
         for (moment, limits) in [

@@ -39,14 +39,14 @@ pub unsafe extern "C" fn lab_free(address: *mut u8, len: usize) {
     drop(unsafe { Box::from_raw(text) });
 }
 
-/// Address of the last text or row.
+/// Address of the text or row that the last call returned.
 // SAFETY: the name is used once in the module.
 #[unsafe(no_mangle)]
 pub extern "C" fn lab_output() -> *const u8 {
     OUTPUT.with_borrow(Vec::as_ptr)
 }
 
-/// Length of the last text or row in bytes.
+/// Length in bytes of the text or row that the last call returned.
 // SAFETY: the name is used once in the module.
 #[unsafe(no_mangle)]
 pub extern "C" fn lab_output_len() -> usize {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// An error of the caller: a sentence, and the line and column of the scenario if they are known.
+/// An error of the caller, as a sentence, with the line and column of the scenario if they are known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LabError {
     /// The line of the scenario, counted from 1.

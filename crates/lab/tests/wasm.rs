@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// Number of scenarios that are drawn at random.
-const DRAWN: u64 = 50;
+const RANDOM_SCENARIOS: u64 = 50;
 
 /// The module, if it has been built: next to the folder of this test's profile.
 fn module() -> Option<PathBuf> {
@@ -85,7 +85,7 @@ fn drawn() -> Vec<Value> {
         (state >> 33) % below
     };
     let mut cases = Vec::new();
-    for seed in 1..=DRAWN {
+    for seed in 1..=RANDOM_SCENARIOS {
         let mut text = vec!["duration = \"3 s\"\n".to_owned()];
         for link in ["one", "two"] {
             let queue = ["fifo", "codel", "red", "fq-codel"][draw(4) as usize];

@@ -13,7 +13,7 @@ pub static KIND: Kind = Kind {
     source: "Honda et al. 2011 §4.2",
     keys: &[
         flag("mptcp", "true", "Remove the options of Multipath TCP (kind 30)."),
-        flag("timestamps", "false", "Timestamps."),
+        flag("timestamps", "false", "Remove timestamps (RFC 7323)."),
         flag("sack", "false", "Remove SACK-permitted and SACK."),
         flag("window_scale", "false", "Remove the window scale."),
         flag("syn", "true", "Change segments with SYN."),

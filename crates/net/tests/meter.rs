@@ -289,7 +289,7 @@ fn clients_of_single_port_wait_their_turn() {
 }
 
 #[test]
-fn flow_of_no_test_is_refused() {
+fn connection_without_a_test_is_refused() {
     let server = server();
     let mut stray = TcpStream::connect(server.address()).expect("the server listens");
     stray.write_all(b"ab-m\0\0\0\0\x07\0\0\0\0\0\0\0").expect("the server reads");

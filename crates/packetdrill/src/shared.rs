@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 /// Longest real time for which the thread of the network waits for a call that has returned to be noticed.
 const NOTICE_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(1);
 /// Virtual time that passes when a thread reads the clock: packetdrill waits by reading it.
-const READING: Duration = Duration::from_micros(1);
+const CLOCK_READ_TIME: Duration = Duration::from_micros(1);
 
 /// A machine with its lock. The thread that created it plays the network.
 ///
@@ -105,7 +105,7 @@ impl Shared {
             self.evaluated.notify_all();
             return calls.machine.now();
         }
-        calls.machine.sleep(READING);
+        calls.machine.sleep(CLOCK_READ_TIME);
         self.let_evaluate(calls).machine.now()
     }
 

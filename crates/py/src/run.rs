@@ -151,8 +151,8 @@ pub(crate) fn share(progress: Progress) -> f64 {
 fn is_full(error: &io::Error) -> bool {
     use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
     /// An error of the device (`EIO`), for which `ErrorKind` has no variant.
-    const DEVICE: i32 = 5;
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) || error.raw_os_error() == Some(DEVICE)
+    const EIO: i32 = 5;
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) || error.raw_os_error() == Some(EIO)
 }
 
 /// The exception for a file that cannot be written. It is an error of the caller, unless the disk is full.

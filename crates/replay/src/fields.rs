@@ -168,7 +168,7 @@ mod tests {
         let mut fields = Fields(&out);
         assert_eq!([(); 5].map(|()| fields.number()), [Ok(0), Ok(127), Ok(128), Ok(300), Ok(u64::MAX)]);
         assert_eq!((fields.number(), fields.end()), (Err(Malformed), Ok(())));
-        // 65 bits.
+        // A number of more than 64 bits is invalid, whether its last byte ends the number or not.
         assert_eq!(Fields(&[0xff; 10]).number(), Err(Malformed));
         assert_eq!(
             Fields(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]).number(),

@@ -29,7 +29,7 @@ fn size(text: &str, number: usize) -> Result<u64, String> {
     // The line may be of any file that the scenario names: its content stays out of the message.
     let bytes: Option<u64> = text.parse().ok();
     bytes.filter(|bytes| (1..=MAX_MESSAGE_BYTES).contains(bytes)).ok_or_else(|| {
-        format!("has on its line {number} no whole number of bytes from 1 to {MAX_MESSAGE_BYTES}; correct it")
+        format!("needs a whole number of bytes from 1 to {MAX_MESSAGE_BYTES} on line {number}; correct it")
     })
 }
 
@@ -47,11 +47,11 @@ fn messages(text: &str) -> Result<Vec<(Duration, u64)>, String> {
         }
         let row = line.split_once(',').and_then(|(time, bytes)| Some((number_of(time)?, bytes)));
         let Some((seconds, bytes)) = row else {
-            return Err(format!("has no time and size on its line {number}; write rows of {COLUMNS}"));
+            return Err(format!("needs a time and a size on line {number}; write rows of {COLUMNS}"));
         };
         let (at, bytes) = (time_of(seconds, number)?, size(bytes, number)?);
         if messages.last().is_some_and(|&(last, _)| at < last) {
-            return Err(format!("goes back in time on its line {number}; sort its rows"));
+            return Err(format!("goes back in time on line {number}; sort its rows"));
         }
         messages.push((at, bytes));
     }
@@ -72,11 +72,11 @@ mod tests {
         for (text, expected) in [
             ("", "is empty"),
             ("\n \n", "is empty"),
-            ("1\n0\n", "has on its line 2 no whole number of bytes from 1 to 1073741824"),
-            ("1\n\n1073741825\n", "has on its line 3 no whole number"),
-            ("-1\n", "has on its line 1 no whole number"),
-            ("1.5\n", "has on its line 1 no whole number"),
-            ("root:x\n", "has on its line 1 no whole number"),
+            ("1\n0\n", "needs a whole number of bytes from 1 to 1073741824 on line 2"),
+            ("1\n\n1073741825\n", "needs a whole number of bytes from 1 to 1073741824 on line 3"),
+            ("-1\n", "needs a whole number of bytes from 1 to 1073741824 on line 1"),
+            ("1.5\n", "needs a whole number of bytes from 1 to 1073741824 on line 1"),
+            ("root:x\n", "needs a whole number of bytes from 1 to 1073741824 on line 1"),
         ] {
             let message = sizes(text).unwrap_err();
             assert!(message.starts_with(expected) && !message.contains("root"), "{message}");
@@ -97,13 +97,13 @@ mod tests {
         for (text, expected) in [
             ("", "is empty; write rows of time_s,bytes"),
             ("time_s,bytes\n", "is empty"),
-            ("0,1\n1\n", "has no time and size on its line 2"),
-            ("0,1\nNaN,1\n", "has no time and size on its line 2"),
-            ("0,1\n-1,1\n", "has a time on its line 2 that is not from 0 to"),
-            ("2,1\n1,1\n", "goes back in time on its line 2"),
-            ("0,0\n", "has on its line 1 no whole number of bytes"),
-            ("0,1\n1,1073741825\n", "has on its line 2 no whole number of bytes"),
-            ("0,root\n", "has on its line 1 no whole number of bytes"),
+            ("0,1\n1\n", "needs a time and a size on line 2"),
+            ("0,1\nNaN,1\n", "needs a time and a size on line 2"),
+            ("0,1\n-1,1\n", "has a time on line 2 that is not from 0 to"),
+            ("2,1\n1,1\n", "goes back in time on line 2"),
+            ("0,0\n", "needs a whole number of bytes from 1 to 1073741824 on line 1"),
+            ("0,1\n1,1073741825\n", "needs a whole number of bytes from 1 to 1073741824 on line 2"),
+            ("0,root\n", "needs a whole number of bytes from 1 to 1073741824 on line 1"),
         ] {
             let message = messages(text).unwrap_err();
             assert!(message.starts_with(expected) && !message.contains("root"), "{message}");

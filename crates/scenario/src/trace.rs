@@ -112,9 +112,7 @@ pub(super) fn time_of(seconds: f64, number: usize) -> Result<Duration, String> {
     /// The largest time, seconds.
     const MAX_TIME_S: f64 = 1e9;
     if !(0.0..=MAX_TIME_S).contains(&seconds) {
-        return Err(format!(
-            "has a time on its line {number} that is not from 0 to {MAX_TIME_S} s; correct it"
-        ));
+        return Err(format!("has a time on line {number} that is not from 0 to {MAX_TIME_S} s; correct it"));
     }
     Ok(Duration::from_nanos((seconds * 1e9).round() as u64))
 }
@@ -133,12 +131,12 @@ fn points(text: &str, column: &Column) -> Result<Vec<(Duration, f64)>, String> {
         let numbers =
             line.split_once(',').and_then(|(time, value)| Some((number_of(time)?, number_of(value)?)));
         let Some((seconds, value)) = numbers else {
-            return Err(format!("has no two numbers on its line {number}; write rows of {columns}"));
+            return Err(format!("needs two numbers on line {number}; write rows of {columns}"));
         };
         let at = time_of(seconds, number)?;
         if !(0.0..=column.max).contains(&value) {
             let (name, max) = (column.name, column.max);
-            return Err(format!("has a {name} on its line {number} that is not from 0 to {max}; correct it"));
+            return Err(format!("has a {name} on line {number} that is not from 0 to {max}; correct it"));
         }
         match points.last() {
             None if at > Duration::ZERO => {
@@ -146,7 +144,7 @@ fn points(text: &str, column: &Column) -> Result<Vec<(Duration, f64)>, String> {
             }
             Some(&(last, _)) if at <= last => {
                 return Err(format!(
-                    "does not go forward in time on its line {number}; sort its rows and keep one for each time"
+                    "does not go forward in time on line {number}; sort its rows and keep one for each time"
                 ));
             }
             _ => points.push((at, value * column.scale)),
@@ -179,11 +177,11 @@ fn parse(text: &str) -> Result<Arc<[u64]>, String> {
             // The file may be any file on the machine that the scenario names, so the message does not contain its
             // content.
             return Err(format!(
-                "has no time on its line {number}; write a time in whole milliseconds on each line"
+                "needs a time on line {number}; write a time in whole milliseconds on each line"
             ));
         };
         if moments.last().is_some_and(|&last| moment < last) {
-            return Err(format!("goes back in time on its line {number}; sort its lines in ascending order"));
+            return Err(format!("goes back in time on line {number}; sort its lines in ascending order"));
         }
         moments.push(moment);
     }
@@ -211,7 +209,7 @@ mod tests {
         let message = parse("1\nroot:x:0\n").unwrap_err();
         assert!(message.contains("line 2"));
         assert!(!message.contains("root"), "{message}");
-        assert!(parse("3\n2\n").unwrap_err().contains("back in time on its line 2"));
+        assert!(parse("3\n2\n").unwrap_err().contains("back in time on line 2"));
         assert!(parse("\n").unwrap_err().contains("is empty"));
         assert!(parse("0\n").unwrap_err().contains("period"));
         assert!(parse("-1\n").unwrap_err().contains("whole milliseconds"));
@@ -231,16 +229,16 @@ mod tests {
     #[test]
     fn errors_of_rows_name_the_line() {
         for (text, expected) in [
-            ("0,1\n1,root:x\n", "has no two numbers on its line 2; write rows of time_s,bit_per_s"),
-            ("0,1\n1,NaN\n", "has no two numbers on its line 2"),
-            ("0,1\n1,inf\n", "has no two numbers on its line 2"),
-            ("0\n", "has no two numbers on its line 1"),
-            ("0,1\n-1,1\n", "has a time on its line 2 that is not from 0 to"),
-            ("0,1\n1,-1\n", "has a bit_per_s on its line 2 that is not from 0 to"),
+            ("0,1\n1,root:x\n", "needs two numbers on line 2; write rows of time_s,bit_per_s"),
+            ("0,1\n1,NaN\n", "needs two numbers on line 2"),
+            ("0,1\n1,inf\n", "needs two numbers on line 2"),
+            ("0\n", "needs two numbers on line 1"),
+            ("0,1\n-1,1\n", "has a time on line 2 that is not from 0 to"),
+            ("0,1\n1,-1\n", "has a bit_per_s on line 2 that is not from 0 to"),
             ("time_s,bit_per_s\n1,1\n", "does not begin at 0 s (line 2)"),
-            ("0,1\n2,1\n2,1\n", "does not go forward in time on its line 3"),
+            ("0,1\n2,1\n2,1\n", "does not go forward in time on line 3"),
             ("0,1\n", "needs at least two rows"),
-            ("time_s,delay_ms\n0,1\n2,1\n", "has no two numbers on its line 1"),
+            ("time_s,delay_ms\n0,1\n2,1\n", "needs two numbers on line 1"),
             ("0,0\n1,0\n2,9\n", "has only rates of 0"),
         ] {
             let message = points(text, &RATES).unwrap_err();

@@ -56,7 +56,7 @@ settings! {
                 "opportunistic_retransmission",
                 Takes::Flag,
                 "While a full receive or send buffer blocks new data, retransmit the data in flight of slower \
-                 subflows on a faster one (Raiciu2012). mptcp.md gives the reasons of the default.",
+                 subflows on a faster one (Raiciu2012). mptcp.md gives the reasons for the default.",
             )
             .part(Part::Multipath);
         /// Halve the window of the subflow that delayed the data (Raiciu2012).

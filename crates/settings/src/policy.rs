@@ -204,7 +204,7 @@ pub enum SackPath {
 
 impl Words for SackPath {
     const WORDS: &'static [Named<Self>] = &[
-        named("last", "the path of the last of the packets", SackPath::Last),
+        named("last", "the path of the last packet", SackPath::Last),
         named(
             "nearest",
             "of the packets' paths, the one with the shortest round-trip time",

@@ -96,7 +96,7 @@ settings! {
                 "chunk_rescheduling",
                 Takes::Either(&[Takes::Flag, Takes::Number { min: 0.0, max: 1.0 }]),
                 "Retransmit on another path the chunk that blocks a nearly full buffer, from this share of the \
-                 buffer on; `true` is 0.5. cmt-sctp.md gives the reasons of the default.",
+                 buffer on; `true` is 0.5. cmt-sctp.md gives the reasons for the default.",
             )
             .on(|| Value::Number(0.5));
         /// Halve the window of a path whose chunks were rescheduled, at most once per round-trip time (Raiciu2012).

@@ -11,8 +11,8 @@ pub(crate) const CONGESTION: Key = Key::new(
     "congestion",
     Takes::OneOf(congestion),
     "Congestion control. The default is that of the protocol's specification. No specification defines one for \
-     cmt-sctp, which uses that of mptcp: after a loss on one of two equal paths, `cmt-rpv2`, which was designed for it, leaves one packet, and \
-     does not fill separate paths.",
+     cmt-sctp, which has the default of mptcp: `cmt-rpv2`, which was designed for cmt-sctp, reduces the window to one \
+     packet after a loss on one of two equal paths, and so does not fill separate paths.",
 )
 .part(Part::Connection);
 
@@ -28,7 +28,7 @@ pub(crate) const SLOW_START: Key = Key::new(
 pub(crate) const NETWORK_CONTROL: Key = Key::new(
     "network_control",
     Takes::Either(&[Takes::Flag, Takes::Time { zero: false }]),
-    "Experimental: with its first data, and then once per interval, each path requests a separate way from the routers \
+    "Experimental: with its first data, and then once per interval, each path requests a separate route from the routers \
      that have `network_control` in `[[router]]` (Becke2014 §8.1.2). cmt-sctp gets their records back; mptcp requests by \
      an option of IP without room for records. `true` is 1 s.",
 )

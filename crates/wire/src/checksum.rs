@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_ones_and_of_no_bytes_are_exact() {
+    fn checksums_of_ones_and_of_no_bytes_are_exact() {
         assert_eq!(Checksum::new().finish(), 0xffff);
         assert_eq!(Checksum::new().bytes(&[0xff; 64]).finish(), 0);
     }

@@ -145,7 +145,7 @@ fn expected(packet: &anabranch_wire::Packet, over_udp: bool) -> Vec<String> {
 }
 
 #[test]
-fn tshark_reads_every_chunk_in_both_forms() {
+fn tshark_reads_every_chunk_plain_and_in_udp() {
     if tshark(&["--version"]).is_none() {
         println!("skipped: tshark is not installed");
         return;

@@ -172,7 +172,7 @@ class Controller(ABC):
             path.cwnd = path.cwnd + size
 
     def _shift(self, path: Path, size: float) -> None:
-        """Change the window by a real number of bytes; keep what is less than a byte, or than a packet."""
+        """Change the window by a real number of bytes; keep the fraction of a byte, or of a packet."""
         state = self._states[path.id]
         state.fraction = min(max(state.fraction + size, -_MAX_WINDOW), _MAX_WINDOW)
         if state.fraction >= 1.0:

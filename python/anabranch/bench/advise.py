@@ -167,7 +167,7 @@ def draw(seed: int, number: int) -> Pair:
         up = logarithmic(MIN_UP_SHARE * down, down)
         trip, queue = logarithmic(*ROUND_TRIP_MS), round(logarithmic(*QUEUE_BYTES))
         loss = logarithmic(*LOSS_PERCENT)
-        lossy = f",loss={loss:g}%" if source.random() < 0.5 else ""  # noqa: PLR2004  a coin
+        lossy = f",loss={loss:g}%" if source.random() < 0.5 else ""  # noqa: PLR2004  a coin toss
         return f"{name}:{down:g}/{up:g}Mbit,{trip:g}ms,queue={queue}B{lossy}"
 
     return Pair(number, (link("one"), link("two")))

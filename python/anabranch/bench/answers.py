@@ -1,8 +1,8 @@
-"""Scores answers that run nothing, on labelled runs: those of this package, and two baselines.
+"""Scores causes that are named without running remedies, on labelled runs: by this package and by two baselines.
 
 An answer is a list of choices, the best first. A choice is right if its remedy gains within 10 % of the largest gain;
-no remedy is right if none gains more than 10 %. From a run's own result the remedy is a setting, in a capture a kind
-of remedies, the best of which counts.
+no remedy is right if none gains more than 12 %. From a run's own result the remedy is a setting. From a capture it is
+a kind of remedies, of which the best one counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SIMILAR_KINDS: dict[str, tuple[str, ...]] = {
 }
 """Kinds of remedies that count as right for a kind of finding in a capture, because packets do not distinguish them."""
 _MAX_REGRET = 1.0
-"""Regret that counts at most: a flow that stands still has an infinite one."""
+"""Upper bound of a counted regret: that of a flow that delivers nothing is infinite."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Labelled captures for the rules of `anabranch explain CAPTURE`: the cases and labels of `anabranch bench explain`.
 
 A capture cannot be run again, so a kind is right if the best remedy of this kind gains within 10 % of the largest gain.
-Kinds that look alike in packets count as one. "Capacity" and "unknown" are right if no remedy gains more than 10 %.
+Kinds that look alike in packets count as one. "Capacity" and "unknown" are right if no remedy gains more than 12 %.
 """
 
 from __future__ import annotations

@@ -236,16 +236,16 @@ def draw(seed: int, number: int) -> Pair:
     def link() -> Link:
         rate = logarithmic(*RATE_MBPS)
         back = logarithmic(MIN_RETURN_MBPS, rate)
-        is_slow = source.random() < 0.5  # noqa: PLR2004  a coin
+        is_slow = source.random() < 0.5  # noqa: PLR2004  a coin toss
         round_trip = logarithmic(*ROUND_TRIP_MS)
         queue = round(logarithmic(*QUEUE_BYTES))
         loss = logarithmic(*LOSS)
-        is_lossy = source.random() < 0.5  # noqa: PLR2004  a coin
+        is_lossy = source.random() < 0.5  # noqa: PLR2004  a coin toss
         return Link(rate, back if is_slow else rate, round_trip, queue, loss if is_lossy else 0.0)
 
     links = (link(), link())
     buffer = round(logarithmic(*BUFFER_BYTES))
-    return Pair(number, source.randrange(1, 2**31), links, buffer, source.random() < 0.5)  # noqa: PLR2004  a coin
+    return Pair(number, source.randrange(1, 2**31), links, buffer, source.random() < 0.5)  # noqa: PLR2004  a coin toss
 
 
 def compare(protocol: Protocol, pairs: Sequence[Pair], jobs: int, advance: Callable[[], None] | None = None) -> Verdict:

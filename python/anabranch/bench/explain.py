@@ -2,7 +2,8 @@
 
 The label of a run is counterfactual and does not name the planted fault: all remedies run again with another seed and
 another start. The first remedy is right if its gain there is within 10 % of the largest. "Nothing to mend" is right if
-no remedy gains more than 10 % there. The regret is the largest gain less that of the first remedy.
+no remedy gains more than 12 % there (10 %, and `TOLERANCE`). The regret is the largest gain less that of the first
+remedy.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ KINDS: dict[str, tuple[str, ...]] = {
     "shared bottleneck": ("random-loss", "control", "queue-too-short", "bufferbloat", "coupling"),
     "transport": ("send-buffer", "buffers", "slow-start"),
 }
-"""The classes with the kinds of remedies that count as right; none is capacity."""
+"""The kinds of remedies that count as right, by class; a class without kinds means that the capacity is used."""
 _MIN_IDLE_SHARE = 0.5
 _MIN_WINDOW_SCORE = 0.5
 """Share of time with a full receive window from which on the receiver limits."""

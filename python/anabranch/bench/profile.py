@@ -1,6 +1,6 @@
 """Profiles the simulator by valgrind: `python -m anabranch.bench.profile LIBRARY FOLDER`, which `make profile` calls.
 
-For each scenario it writes instructions and cache misses by function, and heap memory by place of allocation; and for
+For each scenario it writes instructions and cache misses by function, and heap memory by allocation site; and for
 all of them one table.
 """
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _PACKET_BYTES = 1500
 _MAX_FUNCTIONS = 60  # rows of a table; the rest is below 0.1 %
-_MAX_PLACES = 25
-_MAX_FRAMES = 30  # frames of a place of allocation
+_MAX_SITES = 25
+_MAX_FRAMES = 30  # stack frames of an allocation site
 _CRATE_PREFIX = "anabranch_"  # the crates' names begin with it
 _ARGUMENT_COUNT = 3
 
@@ -35,9 +35,9 @@ class Heap:
     """Heap memory that the crates allocate."""
 
     peak_bytes: int
-    """Sum of the largest size of each place of allocation: at least the largest total."""
+    """Sum of the largest size of each allocation site: at least the largest total."""
     places: dict[str, int]
-    """Largest size by place of allocation, bytes."""
+    """Largest size by allocation site, bytes."""
 
 
 def chosen() -> dict[str, Request]:
@@ -94,7 +94,7 @@ def measure(name: str, request: Request, library: Path, folder: Path) -> str:
     in_flight = sum(p["outstanding_mean_bytes"] for f in document["flows"] for p in f["paths"]) / _PACKET_BYTES
     memory = heap(request, library)
     (folder / f"{name}.functions.txt").write_text(functions(profile, packets), encoding="utf-8")
-    places = [f"{size:12,}  {place}" for place, size in list(memory.places.items())[:_MAX_PLACES]]
+    places = [f"{size:12,}  {place}" for place, size in list(memory.places.items())[:_MAX_SITES]]
     (folder / f"{name}.heap.txt").write_text("\n".join(["       bytes  place", *places]) + "\n", encoding="utf-8")
     misses = (profile.total("DLmr") + profile.total("DLmw")) / packets
     return (

@@ -124,7 +124,7 @@ def look(name: str, repetitions: int, folder: Path) -> None:
     effort = _effort(study, repetitions)
     outcome = execute(Plan(study, effort, _folder(study, folder), simulate, BUILD), _SilentObserver(), resume=True)
     if outcome.reused != outcome.total:
-        raise RunFailed(f"{outcome.total - outcome.reused} of {outcome.total} rows were not found again")
+        raise RunFailed(f"{outcome.total - outcome.reused} of {outcome.total} rows were not reused")
 
 
 def report(name: str, repetitions: int, folder: Path) -> None:

@@ -1,7 +1,7 @@
 """Baseline: seven rules of a tool for single-path TCP, which vote for each round trip of each path.
 
 The rules get the exact windows, bytes in flight and round-trip times of the traces of a run, which is more than such a
-tool sees in packets. The first rule that applies has the vote of the round trip.
+tool sees in packets. A round trip has one vote: that of the first rule that applies to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "bandwidth": (),
     "congestion": ("random-loss", "control", "queue-too-short", "bufferbloat", "coupling"),
 }
-"""The causes that the rules name, in their order, with the kinds of remedies that count as right; none is capacity."""
+"""The kinds of remedies that count as right, by the cause that the rules name, in their order; a cause without kinds
+means that the capacity is used."""
 NO_RULE = "none"
 _COLUMNS = {
     "paths": ("cwnd_bytes", "ssthresh_bytes", "srtt_us", "outstanding_bytes"),
@@ -66,7 +67,7 @@ class _Trip:
     begin_s: float
     lasts_s: float
     before_bytes: int
-    """Bytes in flight at the begin."""
+    """Bytes in flight at the start."""
     after_bytes: int
     """Bytes in flight at the end."""
     rate: float

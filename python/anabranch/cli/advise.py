@@ -23,7 +23,7 @@ _MAX_TIME_S = 86_400.0
 )  # fmt: skip
 @click.option(
     "--aim", metavar="AIM", default="goodput", show_default=True,
-    help="Improve goodput; delay (95 % quantile); fair: goodput with coupled controls; cheap:LINK: spare this link.",
+    help="Improve goodput; delay (95 % quantile); fair: goodput with coupled controls; cheap:LINK: LINK as a backup.",
 )  # fmt: skip
 @click.option(
     "--workload", type=click.Choice(list(WORKLOADS)), help="Application of the flow over --link.  [default: bulk]"

@@ -55,7 +55,7 @@ def bench_explain(
     """Count how often the first remedy gains within 10 % of the best one, on faults planted at random links.
 
     The best remedy is found by running all remedies again with another seed. Labelled runs keep these gains, so that
-    answers that run nothing can be scored again and again.
+    answers without runs can be scored repeatedly.
     """
     from anabranch.bench.explain import cases, score
 

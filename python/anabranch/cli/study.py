@@ -274,12 +274,12 @@ def _plan(chosen: Study, form: tuple[bool, int | None], results: str, world: Wor
         from anabranch.testbed import rootless
 
         rootless.restart_in_user_namespace()
-    # Two runs at a time would be each other's load.
+    # Two runs at the same time would slow each other down.
     return Plan(chosen, effort, folder, worlds.of(world), build, 1, worlds.checker(world))
 
 
 def _folder(chosen: Study, effort: Effort, results: str, *worlds: str) -> Path:
-    """Where the results of a form are; those of the simulator alone have no world in their name."""
+    """The folder of the results of a form; results of the simulator alone have no world in its name."""
     if not results:
         raise InputError('cannot write results to ""; name a folder')
     return Path(results) / chosen.name / "-".join([effort.name, *(worlds if worlds != ("sim",) else ())])

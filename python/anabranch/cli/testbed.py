@@ -136,7 +136,7 @@ def up(
     try:
         said = keeper.stdout.readline().strip()
     except KeyboardInterrupt:
-        # Its session is another one, which gets no Ctrl-C.
+        # The process has its own session, which receives no Ctrl-C.
         keeper.terminate()
         keeper.wait(_START_TIMEOUT_S)
         raise

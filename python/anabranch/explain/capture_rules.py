@@ -71,7 +71,7 @@ _MAX_IDLE_BYTES_RATIO = 0.05
 _REINJECTION_WEIGHT = 0.6
 """Part of the reinjected share that counts: reinjections follow from full buffers more often than they cause them."""
 _DIVIDED_ANSWERS_WEIGHT = 0.1
-"""Weight of remedies that divide answers if they wait for little."""
+"""Weight of remedies that spread responses over subflows, if responses hardly wait in a queue."""
 _MIN_REQUESTS = 5
 _ASSUMED_MISSED_SHARE = 0.3
 """Estimated missed share of the rate of a subflow whose largest rate is unknown."""
@@ -181,7 +181,7 @@ def _waits_for_requests(connection: Observed) -> tuple[Finding, ...]:
     weight = 1.0 if is_queued else _DIVIDED_ANSWERS_WEIGHT
     divided = (
         Finding("control", main.name, text, "Use a control that keeps queues short (BBR).", False, 0.3 * weight),
-        Finding("scheduler", main.name, text, "Use a scheduler that divides answers.", False, 0.25 * weight),
+        Finding("scheduler", main.name, text, "Use a scheduler that splits each response.", False, 0.25 * weight),
     )
     return divided if is_queued else (nothing, *divided)
 
@@ -321,7 +321,7 @@ def _path_not_used(connection: Observed) -> Iterator[Finding]:
         text = f"The connection has a single subflow{known}."
         remedy = "Add endpoints and raise the limit of subflows (Linux: ip mptcp endpoint add, ip mptcp limits set)."
         yield Finding("path-not-used", "", text, remedy, bool(unused), 0.45)
-        text = "A link that is down from the beginning leaves a single subflow, too: a capture does not show it."
+        text = "A link that is down from the beginning also leaves a single subflow: a capture shows no difference."
         if unused:
             text = (
                 f"No packet goes to {', '.join(unused)}, which the other end advertises: a link of this end is down, "
@@ -449,7 +449,7 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
         # The sender can choose another congestion control, but cannot change every queue.
         text = (
             f"The congestion control fills the queue of the subflow {part.name} (round-trip time "
-            f"{_ms(part.mean_rtt_s)} on average), and its late data hold the others up."
+            f"{_ms(part.mean_rtt_s)} on average), and its late data delay the others."
         )
         yield Finding("control", part.name, text, "Use a control that keeps queues short (BBR).", False, 0.36)
         if connection.data["flight_bytes"] >= _MIN_FLAT_RATIO * (connection.data["window_bytes"] or float("inf")):

@@ -102,7 +102,7 @@ def _bound(facts: Facts, key: str, other: str, needed_bytes: float) -> float:
 def buffers(facts: Facts) -> Iterator[Proposal]:
     """Enlarge both buffers, if both are smaller than the paths need."""
     found = [each for side in (receive_buffer, send_buffer) for each in list(side(facts))[:1]]
-    if len(found) == 2:  # noqa: PLR2004  both of them
+    if len(found) == 2:  # noqa: PLR2004  both buffers are too small
         cause = (
             f"Both buffers are too small for these paths: {facts.settings['send_buffer']} at the sender and "
             f"{facts.settings['receive_buffer']} at the receiver"
@@ -198,7 +198,7 @@ def _is_answering(path: PathFacts) -> bool:
 
 def scheduler(facts: Facts) -> Iterator[Proposal]:
     """Other schedulers, where there are several paths to choose from."""
-    if facts.protocol not in MULTIPATH or len(facts.paths) < 2:  # noqa: PLR2004  no choice
+    if facts.protocol not in MULTIPATH or len(facts.paths) < 2:  # noqa: PLR2004  a single path leaves no choice
         return
     current = str(facts.settings["scheduler"])
     shares = [(facts.while_open(path.goodput_bps) / path.rate_bps, path) for path in facts.paths if path.rate_bps]
@@ -210,7 +210,7 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
         evidence = max(0.5 * held_up(facts), facts.room if is_own else 0.1 * facts.room)
     for name in _SCHEDULERS:
         if name != current:
-            cause = f'Scheduler "{current}" leaves room on the paths{where}'
+            cause = f'Scheduler "{current}" does not use the whole rate of the paths{where}'
             yield of_flow(facts, {"scheduler": name}, cause, evidence)
 
 
@@ -332,7 +332,7 @@ def initial_path(facts: Facts) -> Iterator[Proposal]:
 
 def single_path(facts: Facts) -> Iterator[Proposal]:
     """Use only one path for data, and the other paths as backups."""
-    if facts.protocol != "mptcp" or len(facts.paths) < 2:  # noqa: PLR2004  there is only one
+    if facts.protocol != "mptcp" or len(facts.paths) < 2:  # noqa: PLR2004  a single path has no backup
         return
     hosts = [set(path.report["links"]) for path in facts.paths]
     best = best_path(facts)

@@ -397,7 +397,7 @@ def _best_of_kinds(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _without_idle_parts(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings without those that change further keys than another one and gain hardly more."""
+    """Findings without those that change more keys than another finding and gain hardly more."""
     return [
         each
         for each in findings

@@ -89,7 +89,7 @@ class Side:
 
 @dataclass(frozen=True)
 class PathFacts:
-    """A path of the flow with its links there and back."""
+    """A path of the flow with its links in both directions."""
 
     report: Mapping[str, Any]
     """The entry in the result document."""

@@ -26,7 +26,7 @@ _MIN_QUEUED_TRIPS = 0.5
 _LONG_QUEUE_EVIDENCE = 0.05
 """Evidence of a long queue that only delays packets."""
 _MIN_HELD_UP_SHARE = 0.1
-"""Share of the time with a full buffer from which on late data holds the other paths up."""
+"""Share of the time with a full buffer from which on late data delays the other paths."""
 _MIN_HELD_BACK_SHARE = 0.15
 """Share of the possible rate that the paths carry and the receiver holds back from which on data is late."""
 _MIN_BUSY_SHARE = 0.5
@@ -108,7 +108,7 @@ def reverse_path(facts: Facts) -> Iterator[Proposal]:
 def _reverse_path(facts: Facts) -> Iterator[Proposal]:
     rates = {(side.link, side.is_forward): side.rate_bps for side in facts.sides_there}
     for side in facts.sides_back:
-        # A link's reverse direction inherits what it does not set itself: here the direction of the data.
+        # A link's reverse direction inherits the keys that it does not set: here the direction of the data.
         data = None if not side.is_forward else facts.side((side.link, False))
         used = float(side.report["utilisation"] or 0.0)
         there = rates.get((side.link, not side.is_forward))

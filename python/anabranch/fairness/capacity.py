@@ -200,9 +200,9 @@ def largest_total_bps(paths: Sequence[Path], rates: Mapping[Direction, float]) -
 
 
 def reachable(paths: Sequence[Path], rates: Mapping[Direction, float], bounds: Sequence[Direction]) -> list[float]:
-    """The limits of directions: their rates, but at most the total of the largest rates of their paths, bit/s.
+    """The limits of directions, bit/s: the rate, or the sum of the largest rates of the paths over it, if that is less.
 
-    Limits that never bind would otherwise become the unit of the linear programme.
+    So a link that is faster than its paths can use does not determine the unit of the linear programme.
     """
     most = {path: min(rates[direction] for direction in path) for path in paths}
     return [min(rates[d], sum(most[path] for path in paths if d in path)) for d in bounds]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _STREAM_PROTOCOLS = ("tcp", "mptcp")
 _ALL_PROTOCOLS = (*_STREAM_PROTOCOLS, "udp", "sctp")
 _CMT_OF_MPTCP = ("mptcp", "like-mptcp", "mptcp-like")
-_TOLERANCE = 1e-9
+_MAX_SUM_ERROR = 1e-9  # of two fractions that add up to 1
 _MAX_FRAME_BYTES = 1 << 30
 """Largest frame of a Pareto distribution without a maximum: the limit of a message."""
 
@@ -70,7 +70,7 @@ def _protocol(flow: Specification) -> str:
     if protocol == "tcp" and cmt in _CMT_OF_MPTCP:
         return "mptcp"
     if protocol == "mptcp" and cmt not in _CMT_OF_MPTCP and "cmt" in flow.options:
-        raise ValueError(f"cmt={cmt} is not that of mptcp; omit it, or use tcp")
+        raise ValueError(f"cmt={cmt} contradicts the protocol mptcp; omit it, or use tcp")
     if protocol != "mptcp" and cmt not in {"off", "0"}:
         raise ValueError(f"the kernel's {protocol} sends new data over one path; omit cmt={cmt}, or use mptcp")
     return protocol
@@ -123,9 +123,9 @@ _REFUSED_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "ccid": (lambda _: True, "it is an option of DCCP; omit it"),
     "ndiffports": (lambda _: True, "the path manager opens subflows; add endpoints with ip mptcp endpoint"),
     "debug": (bool, "this meter sets no SO_DEBUG; omit it"),
-    "v6only": (lambda _: True, "it holds for the whole test; write the option -6 instead"),
+    "v6only": (lambda _: True, "it applies to a whole test, not to a flow; write the option -6 instead"),
 }
-"""Options that no test carries out, for the values that a function selects, and the reason."""
+"""Options that the meter refuses: a function that selects the refused values, and the reason."""
 
 
 def _check_delivery(protocol: str, given: dict[str, Any]) -> None:
@@ -137,7 +137,7 @@ def _check_delivery(protocol: str, given: dict[str, Any]) -> None:
     """
     always = 0.0 if protocol == "udp" else 1.0
     for name, opposite in (("ordered", "unordered"), ("reliable", "unreliable")):
-        if name in given and opposite in given and abs(given[name] + given[opposite] - 1) > _TOLERANCE:
+        if name in given and opposite in given and abs(given[name] + given[opposite] - 1) > _MAX_SUM_ERROR:
             raise ValueError(f"{name} and {opposite} must add up to 1; omit one of them")
         fraction = given.get(name, 1 - given[opposite] if opposite in given else always)
         if fraction != always:

@@ -20,7 +20,7 @@ _NUMBER = r"[0-9]*\.?[0-9]+"
 _DISTRIBUTION = re.compile(rf"(const|exp|uniform|pareto)?({_NUMBER}(?:,{_NUMBER})*)")
 _SWITCH = re.compile(rf"(\+?)((?:uniform|pareto){_NUMBER},{_NUMBER}|(?:const|exp)?{_NUMBER})(?:,|$)")
 _JOINED = re.compile(rf"({_NUMBER}),(?=[a-z_0-9]+=)")
-"""After a number, NetPerfMeter takes any character for the one between two options."""
+"""A comma between a number and the next option: NetPerfMeter accepts any character there."""
 _VALUES = {"const": (1,), "exp": (1,), "uniform": (2,), "pareto": (2, 3)}
 """Numbers of values of each distribution. The third one of `pareto`, a maximum, is an addition."""
 _MAX_INTEGER = (1 << 32) - 1

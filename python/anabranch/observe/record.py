@@ -29,7 +29,7 @@ class Header(msgspec.Struct, tag_field="kind", tag="header", forbid_unknown_fiel
     format: str
     version: int
     began: str
-    """Begin of the file, UTC, ISO 8601."""
+    """Time of the start of the file, UTC, ISO 8601."""
 
 
 class Route(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,7 +68,7 @@ class Observation(msgspec.Struct, tag_field="kind", tag="observation", forbid_un
     round: int
     """Number of the round, from 1 on; each round observes all pairs."""
     at: str
-    """Begin of the observation, UTC, ISO 8601."""
+    """Time of the start of the observation, UTC, ISO 8601."""
     interface: str
     local: str
     remote: str
@@ -176,7 +176,7 @@ class Journal:
         Args:
             file: The file; `None` to write to `stream`.
             stream: Output without a file.
-            began: Begin of the observations, for the header of a new file.
+            began: Start of the observations, for the header of a new file.
 
         Raises:
             InputError: If the file cannot be written, another process writes it, or it has another format.

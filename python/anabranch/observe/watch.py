@@ -28,7 +28,7 @@ class Plan:
     port: int
     """Port of the meter at the other end; also the port of TCP probes."""
     interval_s: float
-    """Time from the begin of a round to the begin of the next; after a longer round, the next begins at once."""
+    """Time from the start of a round to the start of the next; after a longer round, the next begins at once."""
     rounds: int | None
     """Number of the last round; `None` for no limit."""
     seconds: float | None

@@ -55,7 +55,7 @@ class Panel:
 
     title: str
     edges: Values
-    """Begin of each interval, and the end of the last one, seconds."""
+    """Start of each interval, and the end of the last one, seconds."""
     runs: Sequence[Curves]
 
 

@@ -45,7 +45,7 @@ _SPOTS: WeakKeyDictionary[Axes, list[Spot]] = WeakKeyDictionary()
 """Spots by axes: matplotlib's objects have no field for data of others."""
 
 SERIES = "series-"
-"""Begin of the identifiers of a series' artists in an SVG; the number of the series follows."""
+"""Prefix of the identifiers of a series' artists in an SVG; the number of the series follows."""
 
 
 def add(axes: Axes, spot: Spot) -> None:

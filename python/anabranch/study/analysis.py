@@ -57,7 +57,7 @@ class Batch:
     """Some runs with their documents."""
 
     def __init__(self, found: Sequence[tuple[Run, StoredRun, TypedRecord]]) -> None:
-        """Take runs of which each could be read."""
+        """Make a batch of runs with readable records."""
         self.runs = [run for run, _, _ in found]
         self.stored = [stored for _, stored, _ in found]
         self.records = [record for _, _, record in found]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 OUTCOMES = ("pass", "fail", "undecided", "incomplete", "needs more", "not run")
 """Undecided if a bound lies within an interval, incomplete if a run or a value is missing, "needs more" if
 the form has less than the claim needs, "not run" if none of its points was run."""
-_SHOWN = 4  # of the points that a claim or a figure lacks
+_MAX_SHOWN_POINTS = 4  # of those that a claim or a figure lacks
 
 
 KEYS: dict[ClaimKind, tuple[str, ...]] = {
@@ -584,8 +584,8 @@ def _subject(quantity: Quantity, index: int) -> str:
 
 def listed(items: Sequence[str]) -> str:
     """The first few of a list, for people."""
-    shown = "; ".join(items[:_SHOWN])
-    return shown if len(items) <= _SHOWN else f"{shown} and {len(items) - _SHOWN} more"
+    shown = "; ".join(items[:_MAX_SHOWN_POINTS])
+    return shown if len(items) <= _MAX_SHOWN_POINTS else f"{shown} and {len(items) - _MAX_SHOWN_POINTS} more"
 
 
 def _holds(claim: Claim, value: float) -> bool:

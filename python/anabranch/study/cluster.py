@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from anabranch._core.simulator import Request
     from anabranch.study.worker import Backend, Outcome
 
-_PATIENCE_S = 300.0
+_RECONNECT_TIMEOUT_S = 300.0
 """Time to wait for the return of a scheduler whose connection was lost."""
-_FIRST_CONNECT_S = 8.0
+_FIRST_CONNECT_TIMEOUT_S = 8.0
 """Time to wait for a scheduler that may just be starting; then an error names the address."""
-_CONNECT_S = 5.0
-_LEAVE_S = 2.0
-_LOOK_S = 5.0
+_CONNECT_TIMEOUT_S = 5.0
+_CLOSE_TIMEOUT_S = 2.0
+_COUNT_INTERVAL_S = 5.0
 """Interval at which the number of a cluster's workers is read."""
-_LONELY_S = 15.0
+_NO_WORKER_NOTICE_S = 15.0
 """Time without workers after which a message is written."""
 _LOCAL = {
     "distributed.scheduler.allowed-failures": 0,
@@ -135,9 +135,9 @@ def _slurm(jobs: int) -> Any:
     refusal = submitted.get()
     if refusal:
         cluster.close()
-        # The text ends with the output of sbatch, behind its arguments.
+        # The error has the arguments of sbatch, and then its output after "stderr:".
         reason = " ".join(refusal.rpartition("stderr:")[2].split())
-        raise InputError(f"Slurm takes no job: {reason}; ~/.config/dask/jobqueue.yaml says what a job asks for")
+        raise InputError(f"Slurm takes no job: {reason}; ~/.config/dask/jobqueue.yaml has the requests of a job")
     return cluster
 
 
@@ -229,16 +229,16 @@ class DaskPool:
         self._taken_back: list[tuple[int, Outcome]] = []
         self._client: Any = None
         self._gone_since: float | None = None
-        self._width, self._looked = 1, -_LOOK_S
+        self._width, self._looked = 1, -_COUNT_INTERVAL_S
         self._staffed: float | None = time.monotonic()
         """Last time with a worker; `None` once the message about missing workers was written."""
-        if not self._connect(_FIRST_CONNECT_S):
+        if not self._connect(_FIRST_CONNECT_TIMEOUT_S):
             raise RunFailed(f"no Dask scheduler answers at {self._cluster}; start one with: dask scheduler")
 
     @property
     def width(self) -> int:
         """Number of threads of all present workers."""
-        if self._client is not None and time.monotonic() - self._looked >= _LOOK_S:
+        if self._client is not None and time.monotonic() - self._looked >= _COUNT_INTERVAL_S:
             self._looked = time.monotonic()
             try:
                 threads = sum(self._client.nthreads().values())
@@ -258,7 +258,7 @@ class DaskPool:
         """Report once that there are no workers: runs wait for them, and they may connect at any time or never."""
         if threads:
             self._staffed = time.monotonic()
-        elif self._staffed is not None and time.monotonic() - self._staffed >= _LONELY_S:
+        elif self._staffed is not None and time.monotonic() - self._staffed >= _NO_WORKER_NOTICE_S:
             self._staffed = None
             place = self._cluster if isinstance(self._cluster, str) else self._cluster.scheduler_address
             # Written past all buffers, because a progress bar may be on the terminal.
@@ -331,7 +331,7 @@ class DaskPool:
             raise
         except Exception as error:
             # Failures of a run are in its outcome; here a worker could not begin.
-            text = f"a worker cannot carry runs out ({type(error).__name__}: {error}); install the same wheel there"
+            text = f"a worker cannot execute runs ({type(error).__name__}: {error}); install the same wheel there"
             return [worker.Outcome(None, mistake=InputError(text))]
 
     def _book(
@@ -377,14 +377,14 @@ class DaskPool:
         if client is not None:
             # Signing off fails without a scheduler.
             with suppress(OSError, TimeoutError):
-                client.close(timeout=_LEAVE_S)
+                client.close(timeout=_CLOSE_TIMEOUT_S)
 
     def _return(self, timeout_s: float) -> None:
         """Reconnect to the scheduler, and submit all lost bundles again."""
-        if self._connect(_CONNECT_S):
+        if self._connect(_CONNECT_TIMEOUT_S):
             for number, bundle in list(self._under_way.items()):
                 self._hand(number, bundle.runs)
-        elif self._gone_since is not None and time.monotonic() - self._gone_since > _PATIENCE_S:
+        elif self._gone_since is not None and time.monotonic() - self._gone_since > _RECONNECT_TIMEOUT_S:
             raise RunFailed(
                 f"the Dask scheduler at {self._cluster} has ended and did not restart; finished runs are kept, go on "
                 "with --resume"
@@ -397,7 +397,7 @@ class DaskPool:
             self._client = _Client(self._cluster, timeout=timeout_s, set_as_default=False)
         except (OSError, TimeoutError):
             return False
-        self._gone_since, self._looked = None, -_LOOK_S
+        self._gone_since, self._looked = None, -_COUNT_INTERVAL_S
         return True
 
     def under_way(self) -> dict[int, float]:

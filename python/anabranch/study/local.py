@@ -100,7 +100,7 @@ class _Worker:
             return 0
 
     def end(self) -> None:
-        """End the process, which first removes what it has changed on this machine."""
+        """End the process; it first removes its hosts and links from this machine."""
         self.process.terminate()
         self.process.join(_CLEANUP_TIMEOUT_S)
         self.process.kill()

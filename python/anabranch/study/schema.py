@@ -24,7 +24,7 @@ def schema() -> Schema:
     """JSON schema of study.toml."""
     figures: Any = list[figure_keys()]  # type: ignore[misc]
     found = _of(extended(StudyKeys, [("figure", figures, [])]), "Anabranch study")
-    # A class has no rule on several keys; `own_metrics` checks this one.
+    # msgspec has no constraint on several keys of a class; `own_metrics` checks this one.
     found["$defs"]["MetricKeys"]["oneOf"] = [{"required": ["expr"]}, {"required": ["function"]}]
     return found
 

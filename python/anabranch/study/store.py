@@ -1,11 +1,11 @@
 """The store of finished runs: an append-only file that survives Ctrl-C, a kill and a full disk.
 
 One line per record: the CRC-32 of the JSON text in eight hex digits, a space, the JSON. A record is handed to the
-operating system in one call before the run counts as finished: from then on no end of this process loses it. To the
-disk go all records of a moment together, so that a machine that loses its power may lose those of the last moment. A
-kill can leave at most one unfinished line at the end, which is cut off when the store is opened next; anything else
-that is damaged is kept aside in a copy, and the intact records are used. Only the process that has locked a file moves
-it aside or replaces it.
+operating system in one call before the run counts as finished: from then on no end of this process loses it. Records
+are flushed to disk in groups, at most once in `_SYNC_S`, so a power failure may lose the last group. A kill can leave
+at most one unfinished line at the end, which is cut off when the store is opened next; anything else that is damaged is
+kept aside in a copy, and the intact records are used. Only the process that has locked a file moves it aside or
+replaces it.
 
 Only the position of a stored run is kept in memory: a store may hold a million.
 """
@@ -153,7 +153,7 @@ class StoredRun:
 
 
 def _record(entry: dict[str, Any]) -> Record:
-    """A record from the table on its line."""
+    """Make a record from the JSON object of a line."""
     own = {f.name: f.type for f in fields(Record)}
     lacking = [name for name in own if name != "schema" and name not in entry]
     unknown = [name for name in entry if name not in own]
@@ -255,7 +255,9 @@ class Store:
         self.records[record.key] = StoredRun(record.key, record.build, self._source, offset, len(line) - 1)
 
     def settle(self) -> None:
-        """Flush new records to disk, unless the last flush was a moment ago. The caller repeats this while runs end.
+        """Flush new records to disk, unless the last flush was less than `_SYNC_S` ago.
+
+        The caller repeats this while runs end.
 
         Raises:
             InputError: If the disk does not take it.
@@ -319,7 +321,7 @@ class Store:
         return begin
 
     def _sync(self) -> None:
-        """Flush to disk what was added."""
+        """Flush the added records to disk."""
         if self._size == self._on_disk:
             return
         try:
@@ -332,7 +334,7 @@ class Store:
         self._on_disk, self._synced_s = self._size, time.monotonic()
 
     def _load(self) -> None:
-        """Read what is there, cut off an unfinished line, and put a damaged file aside."""
+        """Read the existing lines, cut off an unfinished line, and put a damaged file aside."""
         self._source = Source(self.path)
         header = _encode(_HEADER)
         size = self._size = self._on_disk = os.fstat(self._file).st_size

@@ -96,6 +96,6 @@ def read(stored: StoredRun) -> TypedRecord:
     else:
         if record.schema == SCHEMA:
             return record
-    # The slower check names the difference, and knows earlier layouts.
+    # The slower check names the difference, and supports earlier layouts.
     checked = stored.checked()
     return msgspec.convert({**vars(checked), "schema": SCHEMA}, _record_class())

@@ -1,4 +1,4 @@
-"""The work of a worker process of a study: run one request after the other, and die with its parent."""
+"""The work of a worker process of a study: run one request after the other, and end with the parent process."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ fn messages_that_end_a_direction_are_not_counted() {
 }
 
 #[test]
-fn receiver_of_a_part_of_a_file_fails() {
+fn receiver_of_an_incomplete_file_fails() {
     let folder = Folder::new();
     let (sent, received) = (folder.random("sent", 60_000_000), folder.file("received"));
     let here = "--udp 127.115.2.1";

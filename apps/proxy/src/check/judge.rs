@@ -24,7 +24,7 @@ impl fmt::Display for Finding {
 }
 
 /// Shell comment appended to a remedy's command: how to make the effect of the command permanent.
-const HOW_TO_KEEP: &str = "   # or permanently: anabranch-proxy uplinks --config FILE";
+const PERMANENT_HINT: &str = "   # or permanently: anabranch-proxy uplinks --config FILE";
 
 /// Returns the remedy for an interface that `anabranch-proxy uplinks`, which runs on this machine, does not manage.
 fn remedy_in_uplinks_file(device: &str) -> String {
@@ -128,7 +128,7 @@ fn endpoint(facts: &Facts, uplink: &Uplink) -> Option<Finding> {
     let missing = if facts.uplinks_program_runs {
         remedy_in_uplinks_file(device)
     } else {
-        format!("{add}{HOW_TO_KEEP}")
+        format!("{add}{PERMANENT_HINT}")
     };
     Some(match known {
         None if !has_default_route => bad_finding(
@@ -160,7 +160,7 @@ fn route(facts: &Facts, number: usize, uplink: &Uplink) -> Finding {
     let table = 101 + number;
     let via = gateway.as_ref().map_or_else(|| "via GATEWAY".to_owned(), |gateway| format!("via {gateway}"));
     let remedy = format!(
-        "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}{HOW_TO_KEEP}"
+        "ip rule add from {address} table {table}; ip route add default {via} dev {device} table {table}{PERMANENT_HINT}"
     );
     let remedy = if facts.uplinks_program_runs { remedy_in_uplinks_file(device) } else { remedy };
     bad_finding(

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn thousand_requests_are_within_five_percent() {
+    fn thousand_requests_are_split_within_five_percent() {
         for balance in [Balance::RoundRobin, Balance::LeastConnections] {
             let shares = shares(choices(balance, &endpoints(&[1, 1, 1]), 1000));
             assert!(

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exact_name_precedes_longest_ending() {
+    fn exact_host_name_precedes_longest_wildcard() {
         let names = [("a.example", 1), ("*.Example", 2), ("*.b.example", 3), ("www.b.example", 4)];
         let table = HostNames::new(names.into_iter().map(|(name, value)| (name.to_owned(), value)));
         for (requested, expected) in [

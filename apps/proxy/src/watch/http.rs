@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn three_resources_are_served_by_address() {
+    fn page_metrics_and_status_are_served_by_address() {
         for path in ["/", "/metrics", "/status.json"] {
             for host in [
                 "",

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_cover_bytes_since_the_last_look() {
+    fn rates_cover_bytes_since_the_last_refresh() {
         let at = |sent: u64, down: u64| {
             serde_json::json!({
                 "services": {"socks": {"open": 1, "connections": 2, "multipath": 1, "up_bytes": 0, "down_bytes": down}},

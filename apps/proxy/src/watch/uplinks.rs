@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_increases_are_counted() {
+    fn counters_that_decrease_add_nothing() {
         let at = |sent_bytes, received_bytes| Subflow {
             local: "192.0.2.77:1".parse().unwrap(),
             remote: "192.0.2.78:2".parse().unwrap(),

@@ -127,7 +127,7 @@ fn browse(
 
 /// A rate that the faster link could not reach without the other, bits per second. Measured rates are in
 /// docs/lab-notes/proxies.md.
-const ENOUGH: f64 = 20e6;
+const MIN_TWO_LINK_BPS: f64 = 20e6;
 
 #[test]
 fn browser_uses_both_links_through_a_proxy() {
@@ -141,7 +141,7 @@ fn browser_uses_both_links_through_a_proxy() {
     within.args(["netns", "exec", bed.hosts.name("client"), BROWSER]);
     let proxy = format!("--proxy-server=socks5://{}", near.address());
     let rates = browse("by a proxy", within, &[&proxy], &url, &receiver);
-    assert!(rates.iter().all(|rate| *rate > ENOUGH), "{rates:?}");
+    assert!(rates.iter().all(|rate| *rate > MIN_TWO_LINK_BPS), "{rates:?}");
 }
 
 #[test]
@@ -155,5 +155,5 @@ fn browser_behind_a_router_uses_both_links() {
     let _router = router(&bed, "socks");
     let (url, receiver) = serve(&bed);
     let rates = browse("behind a router", host.command(&[BROWSER]), &[], &url, &receiver);
-    assert!(rates.iter().all(|rate| *rate > ENOUGH), "{rates:?}");
+    assert!(rates.iter().all(|rate| *rate > MIN_TWO_LINK_BPS), "{rates:?}");
 }

@@ -2,7 +2,7 @@
 
 use super::convert::{CONVERTER, connected_over};
 use super::program::{EVENT_TIMEOUT, Program, connect, server};
-use super::socks::{OPEN, through_over};
+use super::socks::{OPEN_CONFIG, through_over};
 use anabranch_testkit::namespace::{Need, machine_has, within};
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -127,7 +127,7 @@ fn wait_for_resets(stream: &TcpStream) {
 
 #[test]
 fn transfer_by_tcp_is_whole_or_fails() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     transfer(|target| through_over(connect(proxy.address()), target));
 }
 
@@ -135,7 +135,7 @@ fn transfer_by_tcp_is_whole_or_fails() {
 #[test]
 fn transfer_by_mptcp_is_whole_or_fails() {
     if machine_has(&[Need::Mptcp]) {
-        let proxy = Program::start("socks", OPEN, 1);
+        let proxy = Program::start("socks", OPEN_CONFIG, 1);
         transfer(|target| through_over(connect_multipath(proxy.address()), target));
     }
 }
@@ -188,7 +188,7 @@ fn reset_without_fastclose_fails_the_stream() {
     }
     within("fastclose", || {
         assert!(strip_options(&[]), "nft refuses the rule");
-        let proxy = Program::start("socks", OPEN, 1);
+        let proxy = Program::start("socks", OPEN_CONFIG, 1);
         let (sender, served) = channel();
         let target = server("127.0.0.1:0", move |stream| {
             stream.shutdown(Shutdown::Write).expect("the stream is connected");

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// Number of kills of the proxy.
-const TIMES: u64 = 50;
+const KILLS: u64 = 50;
 /// Number of clients that send at the same time.
 const STREAMS: usize = 8;
 
@@ -30,7 +30,7 @@ fn counting_echo() -> (SocketAddr, Arc<AtomicUsize>) {
 
 /// Errors with which a client may detect that its proxy was killed: a reset, or a failed write after the end of the
 /// stream.
-const FAILED: [ErrorKind; 2] = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
+const KILL_ERRORS: [ErrorKind; 2] = [ErrorKind::ConnectionReset, ErrorKind::BrokenPipe];
 
 /// Kills and restarts a proxy under load. `config` returns the configuration of a proxy that listens on an address.
 fn kill_and_restart(
@@ -41,14 +41,14 @@ fn kill_and_restart(
 ) {
     let mut proxy = Program::start(command, &config(SocketAddr::from(([127, 0, 0, 1], 0))), 1);
     let address = proxy.address();
-    for time in 0..TIMES {
+    for time in 0..KILLS {
         let streams: Vec<_> = (0..STREAMS).map(|_| send_endlessly(through(address))).collect();
         std::thread::sleep(Duration::from_millis(time % 7 * 10));
         proxy.signal(Signal::KILL);
         proxy.wait();
         for stream in streams {
             let (wrote, read) = stream.join().expect("the stream ends");
-            assert!(FAILED.contains(&wrote), "{wrote:?}, {read:?}");
+            assert!(KILL_ERRORS.contains(&wrote), "{wrote:?}, {read:?}");
         }
         let begin = Instant::now();
         while open.load(Ordering::Relaxed) > 0 {

@@ -25,11 +25,11 @@ pub const HOST: [&str; 2] = ["192.168.7.2", "fd07::2"];
 /// Addresses of a server, by family.
 pub const SERVER: [&str; 2] = ["203.0.113.80", "2001:db8::80"];
 /// Addresses of a server in a bypassed network.
-pub const BESIDE: [&str; 2] = ["203.0.113.81", "2001:db8::81"];
+pub const BYPASSED_SERVER: [&str; 2] = ["203.0.113.81", "2001:db8::81"];
 /// Address of a server that is bypassed by its name.
-pub const NAMED: &str = "203.0.113.82";
+pub const BYPASSED_BY_NAME: &str = "203.0.113.82";
 /// Address and port of the far proxy on its link with the router.
-pub const FAR: &str = "198.18.0.2:1080";
+pub const FAR_PROXY: &str = "198.18.0.2:1080";
 
 /// Hosts, each with the `ip` commands that set up its namespace.
 const HOSTS: [(&str, &str); 3] = [
@@ -204,7 +204,7 @@ fn limit(stream: &TcpStream) {
 /// Returns the router's configuration.
 pub fn config(bypass: &str) -> String {
     let user = "{ name = \"alice\", password = \"a long password\" }";
-    let via = format!("via = {{ proxy = \"{FAR}\", user = {user} }}");
+    let via = format!("via = {{ proxy = \"{FAR_PROXY}\", user = {user} }}");
     format!(
         "[router]\ninterfaces = [\"lan0\"]\n{via}\n[router.bypass]\n{bypass}\n[limits]\ndrain_timeout = \"2 s\"\n"
     )

@@ -154,9 +154,9 @@ impl Drop for Bed {
 }
 
 /// Time after the first byte at which the measurement of goodput starts.
-const FROM: Duration = Duration::from_secs(2);
+const MEASUREMENT_START: Duration = Duration::from_secs(2);
 /// Length of the measurement of goodput.
-const MEASURED: Duration = Duration::from_secs(7);
+const MEASUREMENT_DURATION: Duration = Duration::from_secs(7);
 
 /// Rate of a stream in the measured time.
 #[derive(Clone, Copy, Debug)]
@@ -169,10 +169,10 @@ pub fn count(mut stream: impl Read) -> std::io::Result<Counted> {
     loop {
         let len = stream.read(&mut piece)?;
         let since = begin.get_or_insert_with(Instant::now).elapsed();
-        if len == 0 || since >= FROM + MEASURED {
-            return Ok(Counted { bits_per_second: bytes as f64 * 8.0 / MEASURED.as_secs_f64() });
+        if len == 0 || since >= MEASUREMENT_START + MEASUREMENT_DURATION {
+            return Ok(Counted { bits_per_second: bytes as f64 * 8.0 / MEASUREMENT_DURATION.as_secs_f64() });
         }
-        bytes += if since >= FROM { len } else { 0 };
+        bytes += if since >= MEASUREMENT_START { len } else { 0 };
     }
 }
 

@@ -11,17 +11,17 @@ use tokio::time::Instant;
 /// Number of outages in a test.
 const OUTAGES: u64 = 15;
 /// Time before the first outage, in which the transfer is set up and passes slow start.
-const FIRST: Duration = Duration::from_secs(10);
+const FIRST_OUTAGE_DELAY: Duration = Duration::from_secs(10);
 /// Length of an outage.
-const LASTS: Duration = Duration::from_secs(8);
+const OUTAGE_DURATION: Duration = Duration::from_secs(8);
 /// Time from the end of an outage to the next one.
-const BETWEEN: Duration = Duration::from_secs(12);
+const OUTAGE_PAUSE: Duration = Duration::from_secs(12);
 
 /// Maximum of the longest gap without a byte, and of the time until a link that has returned carries data.
 const MAX_OUTAGE: Duration = Duration::from_secs(2);
 
 /// A link that has returned counts as used from this number of bytes, more than probes take.
-const CARRIES: u64 = 50_000;
+const MIN_USED_BYTES: u64 = 50_000;
 
 /// Returns the number of bytes that the client has received over an interface.
 fn received(bed: &Bed, interface: &str) -> u64 {
@@ -46,18 +46,18 @@ fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Durat
     let wait_until = |at: Instant| std::thread::sleep(at.saturating_duration_since(Instant::now()));
     let mut outages = Vec::new();
     for number in 0..OUTAGES {
-        let at = begin + FIRST + every() * number as u32;
+        let at = begin + FIRST_OUTAGE_DELAY + every() * number as u32;
         wait_until(at);
         transfer.longest_gap();
         turn("down");
-        wait_until(at + LASTS);
+        wait_until(at + OUTAGE_DURATION);
         turn("up");
         let (returned, before) = (Instant::now(), received(bed, "wlan"));
-        while received(bed, "wlan") < before + CARRIES && returned.elapsed() < BETWEEN {
+        while received(bed, "wlan") < before + MIN_USED_BYTES && returned.elapsed() < OUTAGE_PAUSE {
             std::thread::sleep(Duration::from_millis(10));
         }
         let back = returned.elapsed();
-        wait_until(at + LASTS + BETWEEN / 2);
+        wait_until(at + OUTAGE_DURATION + OUTAGE_PAUSE / 2);
         outages.push((transfer.longest_gap(), back));
         eprintln!(
             "{number}: gap {} ms, back after {} ms",
@@ -71,11 +71,11 @@ fn watch(bed: &Bed, begin: Instant, turn: impl Fn(&str)) -> Vec<(Duration, Durat
 
 /// Returns the time from the start of one outage to the start of the next.
 const fn every() -> Duration {
-    LASTS.saturating_add(BETWEEN)
+    OUTAGE_DURATION.saturating_add(OUTAGE_PAUSE)
 }
 
 fn is_over() -> Duration {
-    FIRST + every() * (OUTAGES as u32 + 1)
+    FIRST_OUTAGE_DELAY + every() * (OUTAGES as u32 + 1)
 }
 
 /// Starts `uplinks` for both links of the client, with probes of the far proxy.
@@ -100,8 +100,8 @@ fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, 
         format!("[[event]]\nat = \"{} s\"\nlink = \"wlan\"\nset = {{ state = \"{state}\" }}\n", at.as_secs())
     };
     let events: String = (0..OUTAGES as u32)
-        .map(|number| FIRST + every() * number)
-        .flat_map(|at| [state(at, "down"), state(at + LASTS, "up")])
+        .map(|number| FIRST_OUTAGE_DELAY + every() * number)
+        .flat_map(|at| [state(at, "down"), state(at + OUTAGE_DURATION, "up")])
         .collect();
     let bed = Bed::lasting(purpose, is_over(), &events);
     let begin = Instant::now();
@@ -111,7 +111,7 @@ fn black_holes<T>(purpose: &str, prepare: impl Fn(&Bed) -> T) -> Vec<(Duration, 
 
 #[test]
 #[ignore = "long test: five minutes"]
-fn black_hole_without_uplinks() {
+fn black_hole_is_survived_without_uplinks() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -121,7 +121,7 @@ fn black_hole_without_uplinks() {
 
 #[test]
 #[ignore = "long test: five minutes"]
-fn black_hole_with_lower_maximum_timeout() {
+fn black_hole_is_survived_with_lower_maximum_timeout() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -137,7 +137,7 @@ fn black_hole_with_lower_maximum_timeout() {
 
 #[test]
 #[ignore = "long test: five minutes"]
-fn black_hole_with_uplinks_and_probes() {
+fn black_hole_is_survived_with_uplinks_and_probes() {
     if !machine_has(&NEEDS) {
         return;
     }
@@ -148,7 +148,7 @@ fn black_hole_with_uplinks_and_probes() {
 /// In each outage the interface is set down, which removes its routes, and later set up again.
 #[test]
 #[ignore = "long test: five minutes"]
-fn interface_down_with_uplinks() {
+fn interface_outage_is_survived_with_uplinks() {
     if !machine_has(&NEEDS) {
         return;
     }

@@ -1,7 +1,7 @@
 //! A link on which a program other than the far proxy accepts connections: a captive portal, accelerator or firewall.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, exchange, server};
-use super::socks::{OPEN, through};
+use super::socks::{OPEN_CONFIG, through};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
@@ -55,7 +55,7 @@ fn network(far: SocketAddr, portal: Portal) -> SocketAddr {
 
 fn pass_portals(command: &str) {
     let user = "name = \"alice\"\npassword = \"secret\"\n";
-    let open = OPEN.replace("socks", command);
+    let open = OPEN_CONFIG.replace("socks", command);
     let far = Program::start(command, &format!("{open}[[{command}.user]]\n{user}"), 1);
     let target = echo("127.0.0.1:0");
     for portal in [Portal::Answers, Portal::IsSilent, Portal::Closes, Portal::Resets] {
@@ -88,7 +88,7 @@ fn convert_passes_portals() {
 fn greeting_alone_is_not_logged() {
     let far = Program::start(
         "socks",
-        &format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n"),
+        &format!("{OPEN_CONFIG}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n"),
         1,
     );
     let stream = connect(far.address());

@@ -1,6 +1,6 @@
 //! A router: connections of the hosts behind it, and the network settings of its machine after it stops.
 
-use super::lan::{BESIDE, FAR, HOST, Lan, NAMED, NEEDS, SERVER, config, succeed};
+use super::lan::{BYPASSED_BY_NAME, BYPASSED_SERVER, FAR_PROXY, HOST, Lan, NEEDS, SERVER, config, succeed};
 use super::program::{Config, EVENT_TIMEOUT, PROGRAM, Program, send_endlessly, write_urgently};
 use anabranch_testkit::namespace::machine_has;
 use rustix::process::Signal;
@@ -77,21 +77,21 @@ fn router_relays_hosts_except_for_bypass() {
     assert_eq!(observed_source(&lan, at(SERVER[0], 80)), HOST[0]);
     let _far = lan.proxy();
     let router = lan.router(&format!(
-        "networks = [\"{}\", \"{}\"]\nports = [25]\nnames = [\"{NAMED}\"]\n",
-        BESIDE[0], BESIDE[1]
+        "networks = [\"{}\", \"{}\"]\nports = [25]\nnames = [\"{BYPASSED_BY_NAME}\"]\n",
+        BYPASSED_SERVER[0], BYPASSED_SERVER[1]
     ));
     for (server, from) in [
         (at(SERVER[0], 80), BY_PROXY),
         (at(SERVER[1], 81), BY_PROXY),
-        (at(BESIDE[0], 80), HOST[0]),
-        (at(BESIDE[1], 81), HOST[1]),
-        (at(NAMED, 80), HOST[0]),
+        (at(BYPASSED_SERVER[0], 80), HOST[0]),
+        (at(BYPASSED_SERVER[1], 81), HOST[1]),
+        (at(BYPASSED_BY_NAME, 80), HOST[0]),
         (at(SERVER[0], 25), HOST[0]),
     ] {
         assert_eq!(observed_source(&lan, server), from, "{server}");
     }
     // Hosts can connect to the far proxy directly, since its address is bypassed.
-    let mut stream = lan.connect("host", FAR.parse().expect("an address")).expect("the server listens");
+    let mut stream = lan.connect("host", FAR_PROXY.parse().expect("an address")).expect("the server listens");
     stream.write_all(&[5, 1, 0]).expect("the peer reads");
     stream.read_exact(&mut [0; 2]).expect("the peer answers");
     // A connection to the router's port that was not intercepted has no target.

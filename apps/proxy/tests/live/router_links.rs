@@ -87,7 +87,7 @@ fn host_behind_a_router_uses_both_links() {
     });
     for (what, rate) in rates.into_iter().chain(with_iperf3.into_iter().flatten()) {
         eprintln!("{what}: {:.1} Mbit/s", rate / 1e6);
-        assert!(rate > ENOUGH, "{what}: {rate}");
+        assert!(rate > MIN_TWO_LINK_BPS, "{what}: {rate}");
     }
 }
 
@@ -106,21 +106,21 @@ fn host_uses_both_links_through_a_converter() {
         ("up", at_best(3, || curl_up(&host, &url, &uploads))),
     ] {
         eprintln!("by a converter, curl, {what}: {:.1} Mbit/s", rate / 1e6);
-        assert!(rate > ENOUGH, "{what}: {rate}");
+        assert!(rate > MIN_TWO_LINK_BPS, "{what}: {rate}");
     }
 }
 
 /// A rate that the faster link could not reach without the other, bits per second. Measured rates are in
 /// docs/lab-notes/proxies.md.
-const ENOUGH: f64 = 20e6;
+const MIN_TWO_LINK_BPS: f64 = 20e6;
 
-/// Repeats a measurement up to `most` times until it exceeds [`ENOUGH`]; returns the highest result. Other load on the
-/// machine can only lower a result.
+/// Repeats a measurement up to `most` times until it exceeds [`MIN_TWO_LINK_BPS`]; returns the highest result. Other
+/// load on the machine can only lower a result.
 fn at_best(most: usize, measure: impl Fn() -> f64) -> f64 {
     let mut best = 0.0_f64;
     for _ in 0..most {
         best = best.max(measure());
-        if best > ENOUGH {
+        if best > MIN_TWO_LINK_BPS {
             break;
         }
     }

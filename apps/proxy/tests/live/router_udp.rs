@@ -1,6 +1,6 @@
 //! UDP of hosts behind a router, through the upstream proxy.
 
-use super::lan::{BESIDE, HOST, Lan, NAMED, NEEDS, SERVER, config};
+use super::lan::{BYPASSED_BY_NAME, BYPASSED_SERVER, HOST, Lan, NEEDS, SERVER, config};
 use super::program::EVENT_TIMEOUT;
 use anabranch_testkit::namespace::machine_has;
 use rustix::process::Signal;
@@ -57,11 +57,11 @@ fn udp_of_hosts_is_relayed_except_for_bypass() {
     }
     let lan = Lan::new("udp");
     let servers = [at(SERVER[0], 80), at(SERVER[1], 80)];
-    for server in [servers[0], servers[1], at(SERVER[0], 81), at(SERVER[0], 53), at(BESIDE[0], 80)] {
+    for server in [servers[0], servers[1], at(SERVER[0], 81), at(SERVER[0], 53), at(BYPASSED_SERVER[0], 80)] {
         serve(&lan, server);
     }
     let _far = lan.proxy();
-    let bypass = format!("networks = [\"{}\"]\nports = [53]\n", BESIDE[0]);
+    let bypass = format!("networks = [\"{}\"]\nports = [53]\n", BYPASSED_SERVER[0]);
     let router = lan.router_of(&with_udp("stream", &bypass));
     for (host, server) in HOST.into_iter().zip(servers) {
         let socket = bind(&lan, "host", host);
@@ -75,7 +75,7 @@ fn udp_of_hosts_is_relayed_except_for_bypass() {
         assert_ne!(observed_source(&bind(&lan, "host", host), server, b"second socket"), first);
     }
     let socket = bind(&lan, "host", HOST[0]);
-    for server in [at(BESIDE[0], 80), at(SERVER[0], 53)] {
+    for server in [at(BYPASSED_SERVER[0], 80), at(SERVER[0], 53)] {
         assert_eq!(observed_source(&socket, server, b"direct"), socket.local_addr().expect("bound"));
     }
     // The router's own datagrams, and those to the router, are not intercepted.
@@ -115,7 +115,7 @@ fn hosts_get_datagrams_of_their_servers_only() {
     other_port.send_to(b"same host", source).expect("there is a route");
     let (len, from) = socket.recv_from(&mut [0; 64]).expect("the datagram arrives");
     assert_eq!((len, from), (9, other_port.local_addr().expect("bound")));
-    bind(&lan, "far", NAMED).send_to(b"stranger", source).expect("there is a route");
+    bind(&lan, "far", BYPASSED_BY_NAME).send_to(b"stranger", source).expect("there is a route");
     socket.set_read_timeout(Some(SILENCE)).expect("a timeout can be set");
     assert_eq!(socket.recv_from(&mut [0; 64]).expect_err("no datagram").kind(), ErrorKind::WouldBlock);
 }
@@ -154,22 +154,29 @@ fn only_listed_servers_go_through_the_proxy() {
         return;
     }
     let lan = Lan::new("only");
-    for server in [at(SERVER[0], 80), at(SERVER[1], 80), at(BESIDE[0], 80), at(BESIDE[1], 80), at(NAMED, 80)]
-    {
+    for server in [
+        at(SERVER[0], 80),
+        at(SERVER[1], 80),
+        at(BYPASSED_SERVER[0], 80),
+        at(BYPASSED_SERVER[1], 80),
+        at(BYPASSED_BY_NAME, 80),
+    ] {
         serve(&lan, server);
         lan.server(&server.to_string(), drop);
     }
     let _far = lan.proxy();
-    let only =
-        format!("[router.only]\nnetworks = [\"{}\", \"{}\"]\nnames = [\"{NAMED}\"]\n", SERVER[0], SERVER[1]);
+    let only = format!(
+        "[router.only]\nnetworks = [\"{}\", \"{}\"]\nnames = [\"{BYPASSED_BY_NAME}\"]\n",
+        SERVER[0], SERVER[1]
+    );
     let text = with_udp("stream", "").replace("[router.bypass]\n", &only);
     let _router = lan.router_of(&text);
     for (host, server, is_direct) in [
         (HOST[0], SERVER[0], false),
         (HOST[1], SERVER[1], false),
-        (HOST[0], NAMED, false),
-        (HOST[0], BESIDE[0], true),
-        (HOST[1], BESIDE[1], true),
+        (HOST[0], BYPASSED_BY_NAME, false),
+        (HOST[0], BYPASSED_SERVER[0], true),
+        (HOST[1], BYPASSED_SERVER[1], true),
     ] {
         let socket = bind(&lan, "host", host);
         let source = observed_source(&socket, at(server, 80), b"hello");

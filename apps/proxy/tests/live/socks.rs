@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A proxy's configuration that permits the tests' servers on loopback.
-pub const OPEN: &str = "[socks]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
+pub const OPEN_CONFIG: &str = "[socks]\nlisten = [\"127.0.0.1:0\"]\nallow = [\"127.0.0.0/8\", \"::1\"]\n";
 
 /// Encodes a CONNECT request.
 pub fn request(target: SocketAddr) -> Vec<u8> {
@@ -52,7 +52,7 @@ pub fn through_over(stream: TcpStream, target: SocketAddr) -> TcpStream {
 
 #[test]
 fn addresses_of_both_families_and_names_are_reached() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     let (v4, v6) = (echo("127.0.0.1:0"), echo("[::1]:0"));
     for request in
         [request(v4), request(v6), request_by_name("localhost", v4.port()), request_by_name("::1", v6.port())]
@@ -65,7 +65,7 @@ fn addresses_of_both_families_and_names_are_reached() {
 
 #[test]
 fn socks_keeps_urgent_bytes() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     keep_urgent_bytes(|target| through(&proxy, target));
 }
 
@@ -73,17 +73,17 @@ fn socks_keeps_urgent_bytes() {
 fn mapped_address_is_filtered_and_reached() {
     let target = echo("127.0.0.1:0");
     let mapped = SocketAddr::new("::ffff:127.0.0.1".parse().expect("an address"), target.port());
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     assert_eq!(&exchange::<5>(&through(&proxy, mapped), b"hello"), b"hello");
     for deny in ["127.0.0.0/8", "::ffff:0:0/96"] {
-        let proxy = Program::start("socks", &format!("{OPEN}deny = [\"{deny}\"]\n"), 1);
+        let proxy = Program::start("socks", &format!("{OPEN_CONFIG}deny = [\"{deny}\"]\n"), 1);
         assert_eq!(answered(&proxy, &request(mapped)).0, 2, "{deny}");
     }
 }
 
 #[test]
 fn messages_and_first_data_may_come_in_one_flight() {
-    let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
+    let config = format!("{OPEN_CONFIG}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
     let proxy = Program::start("socks", &config, 1);
     let target = echo("127.0.0.1:0");
     let flight = [&[5, 2, 0, 2][..], b"\x01\x05alice\x06secret", &request(target), b"first data"].concat();
@@ -104,7 +104,7 @@ fn messages_and_first_data_may_come_in_one_flight() {
 
 #[test]
 fn wrong_login_is_refused_and_guessing_is_slow() {
-    let config = format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
+    let config = format!("{OPEN_CONFIG}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n");
     let proxy = Program::start("socks", &config, 1);
     assert_eq!(exchange(&connect(proxy.address()), &[5, 1, 0]), [5, 0xff]);
     // This check comes before others that cause log lines of the same kind: the rate limit suppresses all but the first
@@ -126,7 +126,7 @@ fn wrong_login_is_refused_and_guessing_is_slow() {
 fn proxy_proves_its_password_to_upstream_proxy() {
     let far = Program::start(
         "socks",
-        &format!("{OPEN}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n"),
+        &format!("{OPEN_CONFIG}[[socks.user]]\nname = \"alice\"\npassword = \"secret\"\n"),
         1,
     );
     let near = |password: &str| {
@@ -166,7 +166,7 @@ fn private_servers_are_denied_by_any_name() {
 
 #[test]
 fn failed_requests_are_answered() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     let target = echo("127.0.0.1:0");
     let mut bind = request(target);
     bind[1] = 2;
@@ -183,7 +183,7 @@ fn failed_requests_are_answered() {
 /// Uplink probes and health checks open connections and send no byte.
 #[test]
 fn probe_without_bytes_is_not_logged() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     for _ in 0..20 {
         let stream = connect(proxy.address());
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("the stream is a socket");
@@ -195,7 +195,7 @@ fn probe_without_bytes_is_not_logged() {
 
 #[test]
 fn silent_client_is_reset() {
-    let proxy = Program::start("socks", &format!("{OPEN}[limits]\nhandshake_timeout = \"300 ms\""), 1);
+    let proxy = Program::start("socks", &format!("{OPEN_CONFIG}[limits]\nhandshake_timeout = \"300 ms\""), 1);
     let stream = connect(proxy.address());
     (&stream).write_all(&[5]).expect("the peer reads");
     let begin = Instant::now();
@@ -219,7 +219,7 @@ fn open_relay_does_not_start() {
 
 #[test]
 fn either_end_may_end_first() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     end_first(|server| through(&proxy, server));
     let (sender, receiver) = std::sync::mpsc::channel();
     let first_words = server("127.0.0.1:0", move |mut stream| {
@@ -253,14 +253,14 @@ fn await_reset(port: u16) {
 }
 
 /// A number of bytes that fits into the buffers of the kernel and the proxy together.
-const HELD: usize = 300_000;
+const BUFFERED_BYTES: usize = 300_000;
 
 /// An end that has closed answers further data with a reset, while its earlier bytes still wait in the proxy.
 #[test]
 fn data_of_a_closed_server_are_delivered() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     let target = server("127.0.0.1:0", |mut stream| {
-        stream.write_all(&vec![7; HELD]).expect("the buffers hold the bytes");
+        stream.write_all(&vec![7; BUFFERED_BYTES]).expect("the buffers hold the bytes");
     });
     let stream = through(&proxy, target);
     await_reset(target.port());
@@ -268,12 +268,12 @@ fn data_of_a_closed_server_are_delivered() {
     std::thread::sleep(Duration::from_millis(200));
     let mut all = Vec::new();
     (&stream).read_to_end(&mut all).expect("the server had ended");
-    assert_eq!(all.len(), HELD);
+    assert_eq!(all.len(), BUFFERED_BYTES);
 }
 
 #[test]
 fn data_of_a_closed_client_are_delivered() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     let (sender, receiver) = std::sync::mpsc::channel();
     let (go_on, wait) = std::sync::mpsc::channel();
     let wait = std::sync::Arc::new(std::sync::Mutex::new(wait));
@@ -288,16 +288,16 @@ fn data_of_a_closed_client_are_delivered() {
     });
     let stream = through(&proxy, target);
     let port = stream.local_addr().expect("the socket has an address").port();
-    (&stream).write_all(&vec![7; HELD]).expect("the buffers hold the bytes");
+    (&stream).write_all(&vec![7; BUFFERED_BYTES]).expect("the buffers hold the bytes");
     drop(stream);
     await_reset(port);
     go_on.send(()).expect("the server waits");
-    assert_eq!(receiver.recv_timeout(EVENT_TIMEOUT), Ok(Ok(HELD)));
+    assert_eq!(receiver.recv_timeout(EVENT_TIMEOUT), Ok(Ok(BUFFERED_BYTES)));
 }
 
 #[test]
 fn slow_reader_uses_limited_memory() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     let (sender, receiver) = std::sync::mpsc::channel();
     let pours = server("127.0.0.1:0", move |mut stream| {
         stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout can be set");
@@ -319,7 +319,7 @@ fn slow_reader_uses_limited_memory() {
 
 #[test]
 fn stopping_proxy_serves_open_connections() {
-    let mut proxy = Program::start("socks", OPEN, 1);
+    let mut proxy = Program::start("socks", OPEN_CONFIG, 1);
     let target = echo("127.0.0.1:0");
     let stream = through(&proxy, target);
     proxy.signal(Signal::TERM);
@@ -333,7 +333,7 @@ fn stopping_proxy_serves_open_connections() {
 
 #[test]
 fn new_process_takes_over_and_refuses_no_client() {
-    let mut proxy = Program::start("socks", OPEN, 1);
+    let mut proxy = Program::start("socks", OPEN_CONFIG, 1);
     let target = echo("127.0.0.1:0");
     let stream = through(&proxy, target);
     proxy.signal(Signal::HUP);
@@ -361,7 +361,7 @@ fn new_process_takes_over_and_refuses_no_client() {
 
 #[test]
 fn program_continues_if_its_restart_fails() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     proxy.change_config("[socks]\nlisten = []");
     proxy.signal(Signal::HUP);
     proxy.line("[socks] has no address to listen on");
@@ -372,7 +372,7 @@ fn program_continues_if_its_restart_fails() {
 /// The proxy listens on three addresses, and at most three connections may be open.
 #[test]
 fn idle_listeners_hold_no_connection_slot() {
-    let both = OPEN.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"[::1]:0\", \"127.0.0.2:0\"");
+    let both = OPEN_CONFIG.replace("\"127.0.0.1:0\"", "\"127.0.0.1:0\", \"[::1]:0\", \"127.0.0.2:0\"");
     let proxy =
         Program::start("socks", &format!("{both}[limits]\nmax_connections = 3\nmax_per_source = 2\n"), 3);
     let target = echo("127.0.0.1:0");
@@ -413,18 +413,18 @@ fn streams_are_reset_after_drain_timeout() {
         proxy.line("resetting 1 connections");
         assert!(proxy.wait().success());
     };
-    both_ends_see_a_reset(end, &format!("{OPEN}[limits]\ndrain_timeout = \"200 ms\""));
+    both_ends_see_a_reset(end, &format!("{OPEN_CONFIG}[limits]\ndrain_timeout = \"200 ms\""));
 }
 
 #[test]
 fn streams_are_reset_after_idle_timeout() {
-    both_ends_see_a_reset(|_| {}, &format!("{OPEN}[limits]\nidle_timeout = \"400 ms\""));
+    both_ends_see_a_reset(|_| {}, &format!("{OPEN_CONFIG}[limits]\nidle_timeout = \"400 ms\""));
 }
 
 #[test]
 fn silent_clients_are_evicted_for_others() {
     let limits = "[limits]\nmax_connections = 3\nhandshake_timeout = \"1 h\"\n";
-    let proxy = Program::start("socks", &format!("{OPEN}{limits}"), 1);
+    let proxy = Program::start("socks", &format!("{OPEN_CONFIG}{limits}"), 1);
     let silent: Vec<_> = (0..6).map(|_| connect(proxy.address())).collect();
     let streams: Vec<_> = (0..3).map(|_| through(&proxy, echo("127.0.0.1:0"))).collect();
     for stream in &streams {
@@ -445,13 +445,13 @@ fn killed_proxy_resets_both_ends() {
         proxy.signal(Signal::KILL);
         proxy.wait();
     };
-    both_ends_see_a_reset(end, OPEN);
+    both_ends_see_a_reset(end, OPEN_CONFIG);
 }
 
 #[test]
 fn clients_wait_without_free_descriptors() {
     // With a limit of 73, four connections fit: 64 descriptors are reserved, and eight connections need 18.
-    let proxy = Program::start_with_descriptors(73, "socks", OPEN);
+    let proxy = Program::start_with_descriptors(73, "socks", OPEN_CONFIG);
     let target = echo("127.0.0.1:0");
     let streams: Vec<_> = (0..4).map(|_| through(&proxy, target)).collect();
     let waits = connect(proxy.address());

@@ -1,7 +1,7 @@
 //! UDP ASSOCIATE of SOCKS 5 (RFC 1928 §7), directly and through an upstream proxy.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, exchange};
-use super::socks::OPEN;
+use super::socks::OPEN_CONFIG;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -114,7 +114,7 @@ fn check_echo(proxy: &Program) {
 
 #[test]
 fn datagrams_are_relayed_both_ways() {
-    let far = Program::start("socks", OPEN, 1);
+    let far = Program::start("socks", OPEN_CONFIG, 1);
     check_echo(&far);
     check_echo(&near(&far, ""));
     // Three proxies in a row.
@@ -124,7 +124,7 @@ fn datagrams_are_relayed_both_ways() {
 #[test]
 fn datagrams_need_the_login() {
     let user = "user = [{ name = \"alice\", password = \"secret\" }]\n";
-    let far = Program::start("socks", &format!("{OPEN}{user}"), 1);
+    let far = Program::start("socks", &format!("{OPEN_CONFIG}{user}"), 1);
     check_echo(&near(&far, "user = { name = \"alice\", password = \"secret\" }\n"));
     let wrong = near(&far, "user = { name = \"alice\", password = \"guess\" }\n");
     assert_eq!(reply(&wrong), [5, 1]);
@@ -133,7 +133,7 @@ fn datagrams_need_the_login() {
 
 #[test]
 fn fragments_and_strangers_are_dropped() {
-    let proxy = Program::start("socks", OPEN, 1);
+    let proxy = Program::start("socks", OPEN_CONFIG, 1);
     let (client, server) = (Association::open(&proxy), echo("127.0.0.1:0"));
     let mut fragment = head(server);
     fragment[2] = 1;
@@ -154,7 +154,7 @@ fn fragments_and_strangers_are_dropped() {
 
 #[test]
 fn datagrams_to_denied_servers_are_dropped() {
-    let proxy = Program::start("socks", &format!("{OPEN}deny = [\"127.0.0.2\"]\n"), 1);
+    let proxy = Program::start("socks", &format!("{OPEN_CONFIG}deny = [\"127.0.0.2\"]\n"), 1);
     let (client, denied) = (Association::open(&proxy), echo("127.0.0.2:0"));
     client.send(&head(denied), b"denied");
     proxy.line("not permitted: private address or denied");
@@ -165,7 +165,7 @@ fn datagrams_to_denied_servers_are_dropped() {
 
 #[test]
 fn association_ends_with_its_connection() {
-    let far = Program::start("socks", OPEN, 1);
+    let far = Program::start("socks", OPEN_CONFIG, 1);
     for proxy in [&far, &near(&far, "")] {
         let (client, server) = (Association::open(proxy), echo("127.0.0.1:0"));
         client.send(&head(server), b"first");
@@ -184,7 +184,7 @@ fn association_ends_with_its_connection() {
 
 #[test]
 fn udp_can_be_refused() {
-    let far = Program::start("socks", &format!("{OPEN}udp = false\n"), 1);
+    let far = Program::start("socks", &format!("{OPEN_CONFIG}udp = false\n"), 1);
     let near = near(&far, "");
     for proxy in [&far, &near] {
         assert_eq!(reply(proxy), [5, 7]);
@@ -197,7 +197,7 @@ fn udp_can_be_refused() {
 fn datagrams_over_paths_are_relayed_both_ways() {
     let user = "user = { name = \"alice\", password = \"secret\" }\n";
     let list = "user = [{ name = \"alice\", password = \"secret\" }]\n";
-    let far = Program::start("socks", &format!("{OPEN}{list}"), 1);
+    let far = Program::start("socks", &format!("{OPEN_CONFIG}{list}"), 1);
     check_echo(&near(&far, &format!("{user}udp = \"paths\"\nfrom = [\"127.0.0.1\", \"127.0.0.2\"]\n")));
 }
 
@@ -221,7 +221,7 @@ fn older_upstream_proxy_is_reported() {
 /// An association per eight connections is permitted.
 #[test]
 fn number_of_associations_is_limited() {
-    let proxy = Program::start("socks", &format!("{OPEN}[limits]\nmax_connections = 16\n"), 1);
+    let proxy = Program::start("socks", &format!("{OPEN_CONFIG}[limits]\nmax_connections = 16\n"), 1);
     let held = [Association::open(&proxy), Association::open(&proxy)];
     assert_eq!(reply(&proxy), [5, 1]);
     proxy.line("too many UDP associations");

@@ -11,13 +11,13 @@ use tokio::time::Instant;
 /// Payload of a datagram, as QUIC sends it on most paths (RFC 9000 §14.1), bytes.
 const PAYLOAD_BYTES: usize = 1200;
 /// Rate of the server, bits per second: nearly the goodput that both links have together.
-const OFFERED: f64 = 27e6;
+const OFFERED_BPS: f64 = 27e6;
 /// A rate that is reached on a machine with a load of 25 as well, bits per second.
-const ENOUGH: f64 = 0.5e6;
+const MIN_RATE_BPS: f64 = 0.5e6;
 /// Time for which the server sends, and the part of it that is not measured.
-const SENDING: Duration = Duration::from_secs(9);
+const SEND_DURATION: Duration = Duration::from_secs(9);
 const WARM_UP: Duration = Duration::from_secs(3);
-const MEASURED: Duration = Duration::from_millis(5500);
+const MEASUREMENT_DURATION: Duration = Duration::from_millis(5500);
 
 /// A router with two links, a host behind it, and a far proxy.
 struct Network {
@@ -53,8 +53,11 @@ impl Network {
             let (len, source) = socket.recv_from(&mut buffer).expect("the server sends");
             assert_eq!((len, source), (PAYLOAD_BYTES, self.server));
             let since = begin.get_or_insert_with(Instant::now).elapsed();
-            if since >= WARM_UP + MEASURED {
-                return (f64::from(bytes) * 8.0 / MEASURED.as_secs_f64(), f64::from(late) / f64::from(count));
+            if since >= WARM_UP + MEASUREMENT_DURATION {
+                return (
+                    f64::from(bytes) * 8.0 / MEASUREMENT_DURATION.as_secs_f64(),
+                    f64::from(late) / f64::from(count),
+                );
             }
             let number = u64::from_be_bytes(buffer[..8].try_into().expect("eight bytes"));
             count += 1;
@@ -70,8 +73,8 @@ fn serve(socket: &UdpSocket) {
     let mut datagram = [0; PAYLOAD_BYTES];
     while let Ok((_, client)) = socket.recv_from(&mut [0; 64]) {
         let (begin, mut number) = (Instant::now(), 0_u64);
-        while begin.elapsed() < SENDING {
-            let due = begin.elapsed().as_secs_f64() * OFFERED / 8.0 / PAYLOAD_BYTES as f64;
+        while begin.elapsed() < SEND_DURATION {
+            let due = begin.elapsed().as_secs_f64() * OFFERED_BPS / 8.0 / PAYLOAD_BYTES as f64;
             while (number as f64) < due {
                 number += 1;
                 datagram[..8].copy_from_slice(&number.to_be_bytes());
@@ -90,7 +93,7 @@ fn check_download(purpose: &str, line: &str) {
     }
     let (rate, late) = Network::new(purpose, line).download();
     eprintln!("{purpose}: {:.1} Mbit/s, {:.2} % late", rate / 1e6, late * 100.0);
-    assert!(rate > ENOUGH && late < 0.2, "{purpose}: {rate} bits per second, {late} late");
+    assert!(rate > MIN_RATE_BPS && late < 0.2, "{purpose}: {rate} bits per second, {late} late");
 }
 
 #[test]

@@ -20,7 +20,7 @@ const NEEDS: [Need; 2] = [Need::Namespaces, Need::Mptcp];
 const SERVER: ([u8; 4], u16) = ([203, 0, 113, 9], 5000);
 
 /// Configuration with both links as uplinks.
-const BOTH: &str = "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\n";
+const BOTH_UPLINKS: &str = "[[uplink]]\ninterface = \"w0\"\n[[uplink]]\ninterface = \"w1\"\n";
 
 struct Pair {
     near: Named,
@@ -195,7 +195,7 @@ const W0: &str = "10.77.0.2 subflow dev w0";
 const W1: &str = "10.77.1.2 subflow dev w1";
 
 /// Maximum time for a change to take effect, with a reserve for a busy machine.
-const SOON: Duration = Duration::from_secs(2);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The link with the first subflow is lost and returns, then the second link. A link is lost by its carrier or by `ip
 /// link set down`.
@@ -205,7 +205,7 @@ fn lost_link_is_unused_until_it_returns() {
         return;
     }
     let pair = Pair::new("uplinks-links");
-    let _program = pair.start_uplinks(BOTH);
+    let _program = pair.start_uplinks(BOTH_UPLINKS);
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
     pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
@@ -220,8 +220,8 @@ fn lost_link_is_unused_until_it_returns() {
         ip(host, &format!("link set {link} up"));
         let back = pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
         eprintln!("{link}: gap {} ms, back after {} ms", gap.as_millis(), back.as_millis());
-        assert!(gap <= SOON && back <= SOON, "{link}: gap {gap:?}, back {back:?}");
-        assert!(transfer.longest_gap() <= SOON);
+        assert!(gap <= CHANGE_TIMEOUT && back <= CHANGE_TIMEOUT, "{link}: gap {gap:?}, back {back:?}");
+        assert!(transfer.longest_gap() <= CHANGE_TIMEOUT);
     }
 }
 
@@ -232,14 +232,14 @@ fn connections_wait_for_the_last_link() {
         return;
     }
     let pair = Pair::new("uplinks-last");
-    let _program = pair.start_uplinks(BOTH);
+    let _program = pair.start_uplinks(BOTH_UPLINKS);
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
     pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
     ip(&pair.far, "link set w0 down");
     pair.await_endpoints(&[W1]);
     ip(&pair.far, "link set w1 down");
-    std::thread::sleep(SOON);
+    std::thread::sleep(CHANGE_TIMEOUT);
     assert_eq!((pair.endpoints(), pair.subflows()), (vec![W1.to_owned()], vec!["10.77.1.2".to_owned()]));
     ip(&pair.far, "link set w0 up");
     pair.await_subflows(&["10.77.0.2"]);
@@ -253,7 +253,7 @@ fn changed_address_replaces_the_endpoint() {
         return;
     }
     let pair = Pair::new("uplinks-address");
-    let _program = pair.start_uplinks(BOTH);
+    let _program = pair.start_uplinks(BOTH_UPLINKS);
     pair.await_endpoints(&[W0, W1]);
     let mut transfer = pair.transfer();
     pair.await_subflows(&["10.77.0.2", "10.77.1.2"]);
@@ -262,7 +262,7 @@ fn changed_address_replaces_the_endpoint() {
     pair.near("route add default via 10.77.0.1 dev w0 metric 100");
     pair.await_endpoints(&["10.77.0.3 subflow dev w0", W1]);
     pair.await_subflows(&["10.77.0.3", "10.77.1.2"]);
-    assert!(transfer.longest_gap() <= SOON);
+    assert!(transfer.longest_gap() <= CHANGE_TIMEOUT);
     let state = pair.state();
     assert!(!state.contains("10.77.0.2 ") && state.contains("from 10.77.0.3 lookup 1101"), "{state}");
     // Packets from each address are routed over its link, although another default route has a lower metric.
@@ -282,7 +282,7 @@ fn restart_leaves_no_duplicates_or_remains() {
     pair.near("rule add from 10.9.9.9 lookup 77 priority 601");
     pair.near("mptcp endpoint add 10.9.9.9 signal");
     let before = pair.state();
-    let mut program = pair.start_uplinks(BOTH);
+    let mut program = pair.start_uplinks(BOTH_UPLINKS);
     let all = ["10.77.0.2 subflow dev w0", "10.77.1.2 subflow dev w1", "10.9.9.9 signal"];
     pair.await_endpoints(&all);
     assert!(pair.state().contains("subflows 2"));
@@ -293,11 +293,11 @@ fn restart_leaves_no_duplicates_or_remains() {
     program.wait();
     assert_eq!(pair.state(), installed);
     // A new process takes over all rules, routes and endpoints; connections are not interrupted.
-    let mut program = pair.start_uplinks(BOTH);
+    let mut program = pair.start_uplinks(BOTH_UPLINKS);
     program.line("w1 10.77.1.2: used, via 10.77.1.1");
     assert_eq!(pair.state(), installed);
-    assert!(transfer.longest_gap() <= SOON);
-    let mut second = pair.start_uplinks(BOTH);
+    assert!(transfer.longest_gap() <= CHANGE_TIMEOUT);
+    let mut second = pair.start_uplinks(BOTH_UPLINKS);
     second.line("another anabranch-proxy uplinks already runs in this network namespace");
     assert_eq!(second.wait().code(), Some(1));
     program.signal(Signal::KILL);
@@ -335,7 +335,7 @@ fn use_of_uplinks_is_respected() {
     pair.await_subflows(&["10.77.1.2"]);
     ip(&pair.far, "link set w0 up");
     pair.await_subflows(&["10.77.0.2"]);
-    assert!(transfer.longest_gap() <= SOON && pair.endpoints() == [W0]);
+    assert!(transfer.longest_gap() <= CHANGE_TIMEOUT && pair.endpoints() == [W0]);
 }
 
 /// A link whose budget is used up is standby until the next period. A restart does not change that.
@@ -359,7 +359,7 @@ fn uplink_with_used_up_budget_is_standby() {
     program.line("w0 10.77.0.2: standby: another uplink is in use");
     pair.await_endpoints(&[W1]);
     pair.await_subflows(&["10.77.1.2"]);
-    assert!(transfer.longest_gap() <= SOON);
+    assert!(transfer.longest_gap() <= CHANGE_TIMEOUT);
     // The link with the used-up budget carries the data when the other link is lost.
     ip(&pair.far, "link set w1 down");
     pair.await_subflows(&["10.77.0.2"]);
@@ -397,7 +397,7 @@ fn uplinks_prints_installed_rules() {
         ip.args(["netns", "exec", pair.near.name()]).args(words);
         succeed(ip)
     };
-    let config = Config::new(BOTH);
+    let config = Config::new(BOTH_UPLINKS);
     let arguments = config.arguments("uplinks");
     let mut words = vec![PROGRAM];
     words.extend(arguments.iter().map(String::as_str));
@@ -410,7 +410,7 @@ fn uplinks_prints_installed_rules() {
         pair.near(arguments);
     }
     assert_eq!(pair.state(), before);
-    let _program = pair.start_uplinks(BOTH);
+    let _program = pair.start_uplinks(BOTH_UPLINKS);
     pair.await_endpoints(&[W0, W1]);
     assert_eq!(pair.state(), by_hand);
 }
@@ -422,7 +422,7 @@ fn late_interface_is_used() {
         return;
     }
     let pair = Pair::new("uplinks-late");
-    let program = pair.start_uplinks(&format!("{BOTH}[[uplink]]\ninterface = \"late\"\n"));
+    let program = pair.start_uplinks(&format!("{BOTH_UPLINKS}[[uplink]]\ninterface = \"late\"\n"));
     program.line("late: waiting for the interface, which does not exist");
     pair.await_endpoints(&[W0, W1]);
     pair.near("link add late type veth peer name beyond");

@@ -1,7 +1,7 @@
 //! The status page. The tests act as readers of the page.
 
 use super::program::{EVENT_TIMEOUT, PROGRAM, Program, connect, echo, exchange};
-use super::socks::{OPEN, through};
+use super::socks::{OPEN_CONFIG, through};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -22,7 +22,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 #[test]
 fn traffic_is_reported() {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
-    let proxy = Program::start("socks", &format!("{OPEN}[watch]\nlisten = \"{free}\"\n"), 1);
+    let proxy = Program::start("socks", &format!("{OPEN_CONFIG}[watch]\nlisten = \"{free}\"\n"), 1);
     let stream = through(&proxy, echo("127.0.0.1:0"));
     assert_eq!(&exchange::<5>(&stream, b"hello"), b"hello");
     let status: Value = serde_json::from_str(&get(free, "/status.json")).expect("JSON");

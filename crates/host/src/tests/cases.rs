@@ -296,7 +296,7 @@ fn address_changes_reach_the_connection() {
 }
 
 #[test]
-fn join_is_matched_by_its_token_alone() {
+fn join_is_matched_only_by_its_token() {
     let mut net = Net::new();
     net.listen(mptcp(), 80);
     net.pair(&mptcp(), 80);

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// The kind in scenarios.
 pub static KIND: Kind = Kind {
     name: "firewall",
-    summary: "passes packets from outside only if a packet from its links `from` has made state for their flow",
+    summary: "passes packets from outside only if a packet from its links `from` has created state for their flow",
     source: "RFC 2979, RFC 6092",
     keys: &[
         Key {

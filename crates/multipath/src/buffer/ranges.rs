@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_below_are_counted_in_both_forms() {
+    fn ranges_below_are_counted_in_list_and_tree() {
         let mut set = RangeSet::new();
         for number in 0..2 * MAX_SORTED_RANGES as u64 {
             set.insert(10 * number, 10 * number + 5);

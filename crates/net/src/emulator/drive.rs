@@ -54,7 +54,7 @@ pub struct Attachment {
 /// An error that prevents the creation of a network.
 #[derive(Debug)]
 pub enum OpenError {
-    /// No link end or flow has the name that the capture requires; contains a sentence.
+    /// A sentence: no link end or flow has the name that the capture requires.
     Unknown(String),
     /// The file of the capture cannot be written.
     Capture(PathBuf, io::Error),
@@ -579,7 +579,7 @@ mod tests {
     use super::transmit_drops;
 
     #[test]
-    fn drops_are_read_from_their_column() {
+    fn transmit_drops_are_read_from_proc_net_dev() {
         let text = "Inter-|   Receive  | Transmit\n face |bytes packets errs drop fifo frame compressed multicast|\
                     bytes packets errs drop fifo colls carrier compressed\n\
                     \x20   lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  alpha: 1 2 3 4 5 6 7 8 9 10 11 70 13 14 15 16\n";

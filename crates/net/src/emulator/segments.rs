@@ -26,8 +26,9 @@ const UNSEGMENTED: u8 = 0;
 const TCP_V4: u8 = 1;
 const TCP_V6: u8 = 4;
 
-/// Flags of TCP (RFC 9293 §3.1) that only the first segment has, and that only the last one has.
+/// A flag of TCP (RFC 9293 §3.1) that only the first segment of a train keeps.
 const CWR: u8 = 0x80;
+/// The flags that only its last segment keeps.
 const FIN_PSH: u8 = 0x09;
 /// The only flags with which a segment may be merged with others.
 const ACK_PSH: u8 = 0x18;

@@ -77,7 +77,7 @@ pub struct TransferTally {
     pub completed: Option<Time>,
     /// The sender has closed.
     pub finished_writing: bool,
-    /// Received data that differs from sent data, or a failed socket: a sentence.
+    /// A sentence about received data that differs from sent data, or about a failed socket.
     pub fault: Option<String>,
     /// Data of a stream that was written and not read: end offset, and the time at which the application had the data
     /// ready.

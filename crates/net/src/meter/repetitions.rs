@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn share_is_that_of_the_span_after_each_event() {
+    fn each_event_has_the_share_of_the_span_after_it() {
         // 1000 bytes a second; from 3 s to 5 s, half of them are repeated.
         let counters = |second: u64| {
             let repeated = 500 * (second.clamp(3, 5) - 3);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn share_of_nothing_is_unknown() {
+    fn span_without_sent_bytes_has_no_share() {
         let measured = measured(&[1, 5], |_| SentBytes { all: 5_000, repeated: 100 });
         assert_eq!([0, 1].map(|event| measured.share(event)), [None; 2]);
     }

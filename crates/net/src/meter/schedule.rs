@@ -19,7 +19,7 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// Times that do not ascend, too many of them, or a repetition that ends with the flow on: a sentence.
+    /// If the times do not ascend, or are too many, or if a repetition ends with the flow on; the text is a sentence.
     pub fn new(times: &[Time], repeats: bool) -> Result<Self, String> {
         if times.is_empty() || times.len() > MAX_SWITCHES {
             return Err(format!("a flow turns on and off at 1 to {MAX_SWITCHES} times"));

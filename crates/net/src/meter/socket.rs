@@ -66,7 +66,7 @@ pub fn send_datagram(socket: &OwnedFd, datagram: &[u8]) -> Result<bool, Errno> {
 ///
 /// # Errors
 ///
-/// Features that the kernel does not have or refuses: a sentence.
+/// If the kernel does not have a feature, or refuses it; the text is a sentence.
 pub fn prepare(socket: &OwnedFd, flow: &Flow, end: usize) -> Result<(), String> {
     let fails = |what: &str, error: Errno| format!("{what}: {error}");
     if let Some(bytes) = flow.send_buffer {
@@ -98,7 +98,7 @@ fn kernel_name(control: &str) -> String {
 ///
 /// # Errors
 ///
-/// If the kernel does not support the protocol or congestion control, or refuses a setting: a sentence.
+/// If the kernel does not support the protocol or congestion control, or refuses a setting; the text is a sentence.
 pub fn connecting(flow: &Flow) -> Result<OwnedFd, String> {
     let socket = open_socket(flow.transport_of(CONNECTS), flow.has_ipv4_sockets())
         .map_err(|error| format!("cannot open the socket: {error}"))?;
@@ -113,7 +113,7 @@ pub fn connecting(flow: &Flow) -> Result<OwnedFd, String> {
 ///
 /// # Errors
 ///
-/// The congestion control that it has instead: a sentence.
+/// If the socket has another congestion control; the text is a sentence.
 pub fn check_congestion(socket: &OwnedFd, flow: &Flow, end: usize) -> Result<(), String> {
     if !flow.needs_control(end) {
         return Ok(());

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stream_is_the_pattern_in_any_steps() {
+    fn step_lengths_do_not_change_the_stream() {
         let mut source = Source::new();
         let mut stream = Vec::new();
         for len in [1, 70_000, 5, 100_000, 65_536, 3] {

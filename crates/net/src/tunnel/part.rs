@@ -29,9 +29,9 @@ pub enum PartError {
     NoMachines,
     /// The socket of a tunnel cannot be opened: the link, the addresses, and the reason.
     Socket(String, io::Error),
-    /// The other machine was taken down; a sentence.
+    /// A sentence: the other machine was taken down.
     PeerDown(String),
-    /// The machines have no contact, or differ; a sentence.
+    /// A sentence: the machines have no contact, or differ.
     Refused(String),
 }
 

@@ -58,7 +58,7 @@ answers!(Listener, net::Listener);
 
 #[pymethods]
 impl Listener {
-    /// Waits for a connection of TCP or Multipath TCP; the answer is a `Stream`.
+    /// Waits for a connection of TCP or Multipath TCP; the call returns a `Stream`.
     fn accept(&self) -> PyResult<Call> {
         let listener = self.0.get()?;
         Ok(Call::new(async move { listener.accept().await.map_err(failure) }, |py, stream| {
@@ -66,7 +66,7 @@ impl Listener {
         }))
     }
 
-    /// Waits for an association; the answer is an `Association`.
+    /// Waits for an association; the call returns an `Association`.
     fn accept_association(&self) -> PyResult<Call> {
         let listener = self.0.get()?;
         Ok(Call::new(
@@ -143,7 +143,7 @@ answers!(Stream, net::Stream);
 
 #[pymethods]
 impl Stream {
-    /// Reads at least one byte and at most `max_bytes`; an empty answer is the end.
+    /// Reads at least one byte and at most `max_bytes`; an empty result means the end.
     fn read(&self, max_bytes: usize) -> PyResult<Call> {
         let stream = self.0.get()?;
         let mut bytes = vec![0; max_bytes.min(MAX_READ_BYTES)];
@@ -196,17 +196,17 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for the end; the answer is its reason.
+    /// Waits for the end of the connection; the call returns its reason.
     fn ended(&self) -> PyResult<Call> {
         Ok(ended(self.0.get()?))
     }
 
-    /// Waits for the next event; the answer is JSON.
+    /// Waits for the next event; the call returns JSON.
     fn event(&self) -> PyResult<Call> {
         Ok(next_event(self.0.get()?))
     }
 
-    /// State and counters; the answer is JSON.
+    /// State and counters; the call returns JSON.
     fn report(&self) -> PyResult<Call> {
         Ok(report(self.0.get()?))
     }
@@ -242,7 +242,7 @@ impl Association {
         Ok(Call::empty(async move { association.send(message).await.map_err(failure) }))
     }
 
-    /// Waits for a message; the answer is a tuple of bytes, stream, payload protocol identifier, and three flags: sent
+    /// Waits for a message; the call returns a tuple of bytes, stream, payload protocol identifier, and three flags: sent
     /// unordered, continued by the next part, abandoned. `None` is the end.
     fn receive(&self) -> PyResult<Call> {
         let association = self.0.get()?;
@@ -261,8 +261,8 @@ impl Association {
         Ok(Call::empty(async move { association.set_primary(PathId(path)).await.map_err(failure) }))
     }
 
-    /// Requests a change of streams: a number adds streams, a list resets them, and `None` resets all. The answer is
-    /// whether the request was made.
+    /// Requests a change of streams: a number adds streams, a list resets them, and `None` resets all. The call
+    /// returns whether the request was made.
     #[pyo3(signature = (request, incoming))]
     fn change_streams(&self, request: Option<StreamRequest>, incoming: bool) -> PyResult<Call> {
         let association = self.0.get()?;
@@ -289,17 +289,17 @@ impl Association {
         Ok(())
     }
 
-    /// Waits for the end; the answer is its reason.
+    /// Waits for the end of the connection; the call returns its reason.
     fn ended(&self) -> PyResult<Call> {
         Ok(ended(self.0.get()?))
     }
 
-    /// Waits for the next event; the answer is JSON.
+    /// Waits for the next event; the call returns JSON.
     fn event(&self) -> PyResult<Call> {
         Ok(next_event(self.0.get()?))
     }
 
-    /// State and counters; the answer is JSON.
+    /// State and counters; the call returns JSON.
     fn report(&self) -> PyResult<Call> {
         Ok(report(self.0.get()?))
     }

@@ -52,7 +52,7 @@ impl Stack {
         Ok(Self { stack, udp_port: has_udp.then_some(udp_port) })
     }
 
-    /// Opens a connection of TCP or Multipath TCP; the answer is a `Stream`.
+    /// Opens a connection of TCP or Multipath TCP; the call returns a `Stream`.
     fn connect(&self, remote: &str, port: u16, protocol: Choice) -> PyResult<Call> {
         let (remote, protocol) = (address(remote)?, protocol.protocol(self.udp_port, None)?);
         let stack = self.stack.clone();
@@ -62,7 +62,7 @@ impl Stack {
         ))
     }
 
-    /// Opens an association with a host at these addresses; the answer is an `Association`.
+    /// Opens an association with a host at these addresses; the call returns an `Association`.
     fn associate(
         &self,
         remote: Vec<String>,
@@ -82,7 +82,7 @@ impl Stack {
         ))
     }
 
-    /// Listens on a port of all addresses; the answer is a `Listener`.
+    /// Listens on a port of all addresses; the call returns a `Listener`.
     fn listen(&self, port: u16, protocol: Choice, backlog: usize) -> PyResult<Call> {
         let protocol = protocol.protocol(self.udp_port, None)?;
         let backlog = Backlog { complete: backlog, ..Backlog::default() };
@@ -102,7 +102,7 @@ impl Stack {
         }))
     }
 
-    /// State and counters of all connections; the answer is JSON.
+    /// State and counters of all connections; the call returns JSON.
     fn reports(&self) -> Call {
         let stack = self.stack.clone();
         Call::text(async move {
@@ -112,7 +112,7 @@ impl Stack {
     }
 
     /// Stops the host as soon as its connections have ended, or after `drain_s` seconds; at once if `drain_s`
-    /// is `None`. The answer is the number of connections that were aborted.
+    /// is `None`. The call returns the number of connections that were aborted.
     #[pyo3(signature = (drain_s = None))]
     fn stop(&self, drain_s: Option<f64>) -> PyResult<Call> {
         let stop = match drain_s.map(std::time::Duration::try_from_secs_f64) {

@@ -334,7 +334,7 @@ part! {
         reordering_buffer_bytes: Option<MeanMax>,
         /// Unread bytes at the receiver; absent where the kernel does not report them.
         receive_buffer_bytes: Option<MeanMax>,
-        /// Time by the cause that limited what the flow sent, seconds; see [limits](#limits). The times add up to the part of
+        /// Time by the cause that limited the flow's sending, seconds; see [limits](#limits). The times add up to the part of
         /// the flow's life that is measured. Null where a kernel does not report a time; empty for UDP.
         #[serde(default)]
         limited_s: BTreeMap<String, Option<f64>>,
@@ -502,7 +502,7 @@ part! {
         /// does not report it; absent for UDP.
         #[serde(default)]
         head_of_line_s: Option<f64>,
-        /// Time by the cause that limited what this path sent, seconds; see [limits](#limits). The times add up to the part of
+        /// Time by the cause that limited the path's sending, seconds; see [limits](#limits). The times add up to the part of
         /// the path's life that is measured. Null where a kernel does not report a time; empty for UDP.
         #[serde(default)]
         limited_s: BTreeMap<String, Option<f64>>,

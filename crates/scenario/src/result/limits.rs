@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Times by the cause that limited what was sent, seconds; null if unknown.
+/// Times by the cause that limited sending, seconds; null if unknown.
 pub type Times = BTreeMap<String, Option<f64>>;
 
 /// The causes of `blocked_s`, each with its parts in `limited_s`.

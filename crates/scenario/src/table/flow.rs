@@ -246,7 +246,7 @@ static COMMON: &[Key] = &[
         Shape::OneOf(|| choices(CODECS)),
         Default::Nothing("no rating"),
         "Rates the datagrams as a call with this codec: the result has the transmission rating R and the mean opinion score \
-         (Cole, Rosenbluth 2001). Its workload has to offer the codec's packets, for example 160 B every 20 ms of g711, or \
+         (Cole, Rosenbluth 2001). The workload has to write the codec's packets, for example 160 B every 20 ms of g711, or \
          20 B of g729. In the simulator and the user world.",
     )
     .only(Protocols::UDP),
@@ -254,8 +254,8 @@ static COMMON: &[Key] = &[
         "playout",
         Shape::Time { zero: true },
         Default::Nothing("60 ms with `voice`"),
-        "Time for which the receiver of a call holds the first datagram that is measured: it plays each datagram that long \
-         after the delay of the first, and a later one is lost for the call.",
+        "Playout delay of a call: the receiver holds the first measured datagram for this time, and plays every datagram with \
+         the same total delay after its transmission. A datagram that arrives later is lost for the call.",
     )
     .only(Protocols::UDP),
     Key::new(

@@ -46,9 +46,9 @@ pub(crate) static LINK: Section = Section {
                 Shape::OneOf(|| choices(SCOPES)),
                 Default::Is("\"global\""),
                 "Scope of its addresses. `\"link-local\"` is for IPv6 links between two hosts, in the \
-                 simulator. Such an address is ambiguous without its link. Therefore, CMT-SCTP with one path \
-                 per destination uses only those on which the association is opened; with paths that are \
-                 pairs of addresses, all are used.",
+                 simulator. Such an address is ambiguous without its link. Therefore, CMT-SCTP with \
+                 `paths = \"destination\"` uses only the link-local addresses of the link on which the association \
+                 opens; with `paths = \"fullmesh\"` it uses all of them.",
             ),
             Key::new(
                 "tunnel",

@@ -180,7 +180,8 @@ pub(super) static HOST: Section = Section {
             "cost",
             Shape::Section(|| &HOST_COST),
             Default::Nothing("packets take no time"),
-            "The time that the processor of the host needs for packets. Not in the kernel's world, where a host has its own.",
+            "Time that the host's processor needs for packets. Not in the kernel's world, where packets take the time of the \
+             machine's processor.",
         ),
     ]],
 };
@@ -246,9 +247,9 @@ pub(super) static ROUTER: Section = Section {
             Shape::Flag,
             Default::Is("false"),
             "Experimental: whether it answers requests of flows with `network_control` (Becke2014 §8.1.2). Of its shortest \
-             ways to the destination it takes the one with the largest free rate that carries no other path of the \
-             association, and keeps it until 30 s after the last request. It adds a record about this way to the requests \
-             of cmt-sctp. `ecmp = false` does not affect these choices.",
+             routes to the destination it selects the one with the largest free rate that carries no other path of the \
+             association, and keeps it until 30 s after the last request. It adds a record about this route to the \
+             requests of cmt-sctp. `ecmp = false` does not affect these choices.",
         ),
         Key::new(
             "source_routes",

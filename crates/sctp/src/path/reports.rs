@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_reports_make_a_loss() {
+    fn chunks_below_three_reports_are_lost() {
         let mut reports = Reports::new(3);
         reports.push(5);
         reports.push(9);

@@ -61,7 +61,7 @@ fn request(net: &Net, (tag, serial): (u32, Serial), parameters: Vec<Parameter>) 
 
 /// Chunks that a path has carried are still counted for it if its address is deleted and added by the same packet.
 #[test]
-fn an_address_with_data_in_flight_goes_and_returns() {
+fn an_address_with_data_may_be_deleted_and_added() {
     let (mut net, tag, serial) = busy();
     assert!(net.ends[B].path(PathId(1)).unwrap().outstanding > 0);
     let address = address(A, 1);

@@ -404,9 +404,10 @@ fn unsolicited_heartbeat_ack_confirms_no_path() {
     assert!(!net.ends[A].path(PathId(1)).unwrap().usable);
 }
 
-/// Linux lists at most 16 gap blocks: blocks missing above the last one of such a SACK are not reneged.
+/// Linux lists at most 16 gap blocks in a SACK. Chunks above the last one do not count as reneged, although the SACK
+/// no longer reports them.
 #[test]
-fn blocks_missing_behind_sixteen_are_not_reneged() {
+fn chunks_above_sixteenth_gap_block_not_reneged() {
     let (mut net, tags, tsn) = established();
     net.filter = Some(Box::new(|_, from, _| from != A));
     net.apps[A].outbox.extend(bulk(52, 10));

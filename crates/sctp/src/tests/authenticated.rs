@@ -300,7 +300,7 @@ fn a_collision_with_another_tag_changes_the_keys() {
 /// §6.1: an endpoint that supports authentication and sends a random number of other than 32 bytes gets an ABORT.
 /// Without authentication, the parameter is skipped as unknown.
 #[test]
-fn a_random_number_of_another_length_ends_the_attempt() {
+fn a_random_number_of_wrong_length_aborts() {
     for (culprit, knows, len) in
         [(A, true, 31), (A, true, 33), (A, false, 31), (B, true, 31), (B, true, 0), (B, true, 32)]
     {

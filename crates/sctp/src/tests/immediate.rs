@@ -46,7 +46,7 @@ fn last_chunk_of_a_burst_requests_a_sack() {
 }
 
 #[test]
-fn data_held_by_nagle_asks_for_a_sack() {
+fn data_held_by_nagle_requests_a_sack() {
     // The first chunk is acknowledged at once because it is the first data. The second is therefore not a second
     // unacknowledged packet.
     let messages = [(1452, 0, true), (1452, 0, true), (100, 0, true)];

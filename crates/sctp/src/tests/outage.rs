@@ -78,7 +78,7 @@ fn errors_on_many_paths_end_association_as_on_one() {
 
 /// The receiver gets no packets during the outage, and then only data, which answers none of its packets.
 #[test]
-fn received_data_shows_that_the_peer_is_there() {
+fn received_data_keeps_the_association() {
     for away in [20_000, 40_000, 100_000] {
         let mut net = busy(2, false);
         net.links.iter_mut().for_each(|link| link.up = false);
@@ -168,7 +168,7 @@ fn interface_that_goes_down_hands_over_at_once() {
 
 /// No packet is sent on a pair of addresses without a route, and the association opens if there is any route.
 #[test]
-fn packets_keep_to_the_routes() {
+fn pairs_without_a_route_carry_no_packet() {
     use crate::Paths;
     for paths in [Paths::Destination, Paths::FullMesh] {
         let mut net = Net::new(vec![Link::new(10, 10), Link::new(10, 10)], |end, settings| {

@@ -99,7 +99,7 @@ fn failed_path_interrupts_nothing() {
 
 /// A slow path repeats only data that is not acknowledged yet, and does not slow the fast one down.
 #[test]
-fn slow_path_does_not_hold_up_fast_one() {
+fn slow_path_does_not_delay_fast_one() {
     let mut net = Net::new(vec![Link::new(10, 10), Link::new(1, 150)], |_, config| redundant(config));
     net.apps[A] = App::sends(bulk(8_000, 1452));
     net.connect();

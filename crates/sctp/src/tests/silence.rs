@@ -35,7 +35,7 @@ fn a_lost_tail_is_repaired_without_a_timeout() {
 }
 
 #[test]
-fn a_probe_that_repairs_the_only_loss_counts_as_one() {
+fn a_probe_that_repairs_the_only_loss_is_a_recovery() {
     let mut net = probing(50);
     let mut data = 0;
     net.filter = Some(Box::new(move |_, from, packet| {
@@ -134,7 +134,7 @@ fn dead_path_without_chunks_in_flight_is_suspected() {
 
 /// A long slow path and a short one, with a buffer that the slow one alone can fill.
 #[test]
-fn a_path_that_holds_up_the_other_is_penalised() {
+fn a_path_that_blocks_the_other_is_penalised() {
     let delivered = |penalisation| {
         let mut net = Net::new(vec![Link::new(10, 5), Link::new(1, 100)], |_, settings| {
             settings.config = settings.config.clone().with_cmt();

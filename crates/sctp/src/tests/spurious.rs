@@ -85,7 +85,7 @@ fn timeout_with_a_loss_is_not_undone() {
 
 /// Chunk rescheduling may retransmit a chunk again: a duplicate is then of either retransmission.
 #[test]
-fn duplicate_of_second_repetition_shows_nothing() {
+fn duplicate_after_two_retransmissions_is_ambiguous() {
     let mut net = Net::new(vec![Link::new(10, 10)], |_, _| {});
     net.apps[A] = App::sends(bulk(205, 1452));
     net.connect();

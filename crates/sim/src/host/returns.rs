@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn first_new_data_counts_from_the_return() {
+    fn return_time_ends_with_the_first_new_data() {
         let at = |millis| Time::ZERO + Duration::from_millis(millis);
         let before = vec![arrival(2, 10), arrival(3, 5)];
         let mut returns = Returns { since: at(100), before, first: Vec::new() };

@@ -33,7 +33,7 @@ impl WriteTimes {
     ///
     /// # Panics
     ///
-    /// If `born` is before the time of the data before it: an application writes in the order of time.
+    /// If `born` is earlier than the time of the data written before.
     #[inline]
     pub fn push(&mut self, len: u64, born: Time) {
         if self.runs.is_empty() {

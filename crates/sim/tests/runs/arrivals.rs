@@ -38,7 +38,7 @@ fn counts(flow: &FlowResult) -> [u64; 3] {
 }
 
 #[test]
-fn separate_files_take_the_time_of_one() {
+fn files_that_do_not_overlap_take_equal_time() {
     let file = "workload = { kind = \"file\", size = \"100 kB\"";
     let single = run(&on_a_link("", &format!("{file} }}")));
     let alone = only(&single).completion_s.expect("the file is complete");

@@ -138,7 +138,7 @@ fn hosts_without_cost_take_no_time() {
 }
 
 #[test]
-fn entries_of_lists_take_time() {
+fn list_entries_cost_processor_time() {
     // Without a loss, TCP has no gaps; paths of different delay have some.
     let unlimited = [
         ("host.D.cost.gap", "1 us"),
@@ -157,7 +157,7 @@ fn entries_of_lists_take_time() {
 }
 
 #[test]
-fn entries_of_lists_of_arrivals_take_time() {
+fn list_entries_of_arrivals_cost_processor_time() {
     let gap = ("host.D.cost.gap", "1 us");
     let arrival = ("flow.F.workload.arrivals", r#"{ mean_interval = "1 s", count = 1 }"#);
     let utilisation = |set: &[(&str, &str)]| result(&read(TWO_PATHS, set)).hosts[0].utilisation.unwrap();

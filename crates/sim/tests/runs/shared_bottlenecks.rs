@@ -39,7 +39,7 @@ fn paths_of_one_bottleneck_are_mostly_coupled() {
 }
 
 #[test]
-fn paths_of_own_bottlenecks_equal_uncoupled_ones() {
+fn separate_bottlenecks_are_as_fast_as_uncoupled() {
     let unequal = ("link.beta.rate", "10 Mbit/s");
     let [all, found, none] =
         [COUPLE_ALL, COUPLE_SHARED, UNCOUPLED].map(|setting| run(DISJOINT, &[setting, unequal]));

@@ -1,4 +1,4 @@
-//! A plain TCP connection: one block, one path, one byte stream in each direction.
+//! A plain TCP connection: one control block, one path, one byte stream in each direction.
 
 use super::autotuning::{ReceiveSpace, send_space};
 use super::tcb::{Context, Route, State, Tcb};

@@ -1,4 +1,4 @@
-//! Deadlines of a block, and the last signs of life of its peer. `timers.rs` acts on them.
+//! Deadlines of a control block, and the last signs of life of its peer. `timers.rs` acts on them.
 
 use anabranch_base::time::Time;
 

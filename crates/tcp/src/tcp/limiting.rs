@@ -1,8 +1,8 @@
-//! State for the times of a block by the cause that limits sending; `limits.rs` determines the cause.
+//! State for the times of a control block by the cause that limits sending; `limits.rs` determines the cause.
 
 use anabranch_endpoint::limits::{DeliveryPeak, LimitClock};
 
-/// State for the times of a block by cause.
+/// State for the times of a control block by cause.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limiting {
     pub clock: LimitClock,

@@ -1,4 +1,4 @@
-//! The cause that limits sending of a block.
+//! The cause that limits sending of a control block.
 
 use super::phase::RecoveryPhase;
 use super::tcb::{Context, Tcb};

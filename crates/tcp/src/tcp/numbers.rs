@@ -46,7 +46,7 @@ pub(crate) fn of_connection(secrets: &Secrets, now: Time, (local, remote): Tuple
     Secrets::new(secrets.keyed(&parts))
 }
 
-/// Initial numbers of a block.
+/// Initial sequence number and timestamp offset of a control block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbers {
     /// Sequence number of the SYN.

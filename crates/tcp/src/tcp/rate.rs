@@ -1,4 +1,4 @@
-//! Rate samples for congestion controls that use them, and pacing of a block.
+//! Rate samples for congestion controls that use them, and pacing of the segments of a control block.
 
 use super::tcb::{Context, Tcb};
 use anabranch_base::time::Time;

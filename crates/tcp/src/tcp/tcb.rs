@@ -52,7 +52,7 @@ pub enum State {
     Closed(Reason),
 }
 
-/// Values that the owner of a block passes with each call.
+/// Values that the owner of a control block passes with each call.
 #[derive(Debug)]
 pub struct Context<'a> {
     /// The current time.
@@ -63,7 +63,7 @@ pub struct Context<'a> {
     pub receive_window: u64,
 }
 
-/// Addresses, ports and path of a block's segments.
+/// Addresses, ports and path of a control block's segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// Local address and port.

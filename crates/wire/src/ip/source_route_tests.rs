@@ -41,7 +41,7 @@ fn parsed(bytes: &[u8]) -> Packet {
 }
 
 #[test]
-fn hops_exchange_record_and_remove() {
+fn hops_rewrite_addresses_and_the_last_removes_option() {
     // Through 10.0.0.9 and 10.0.1.9 to 10.0.2.2. The TCP segment has 25 bytes; header and option have 20 + 12.
     let route = SourceRoute::new(&[[10, 0, 1, 9], [10, 0, 2, 2]].map(Ipv4Addr::from));
     let sent = packet(GATEWAY.octets(), Some(IpOption::SourceRoute(route)));

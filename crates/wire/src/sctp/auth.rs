@@ -159,7 +159,7 @@ mod tests {
 
     /// RFC 2202 §3 case 2 and RFC 4231 §4.3.
     #[test]
-    fn codes_equal_those_of_the_standards() {
+    fn hmacs_equal_those_of_the_standards() {
         let covered = b"what do ya want for nothing?";
         for (algorithm, begin) in
             [(HmacId::SHA1, [0xef, 0xfc, 0xdf, 0x6a]), (HmacId::SHA256, [0x5b, 0xdc, 0xc1, 0x46])]
@@ -175,7 +175,7 @@ mod tests {
     /// RFC 4895 §6.2: the code covers the chunk with zeros in place of the code, and everything behind the chunk,
     /// user data included. The code does not cover bytes before the chunk.
     #[test]
-    fn code_covers_the_rest_of_the_packet() {
+    fn hmac_covers_the_rest_of_the_packet() {
         let secret = Secret([7; 40].into());
         let data =
             Data { tsn: Serial(1), payload: Payload::new(5, 3), flags: DataFlags::WHOLE, ..Data::default() };

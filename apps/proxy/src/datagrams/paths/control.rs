@@ -42,7 +42,7 @@ pub struct PathControl {
     /// Number of received datagrams in the last report.
     received: u32,
     rtt_s: Option<f64>,
-    /// Smallest round-trip times of this period and of the one before, and the begin of this period.
+    /// Smallest round-trip times of this period and of the one before, and the start of this period.
     base_s: [f64; 2],
     base_since: Option<Instant>,
     /// Round-trip times of the last [`CURRENT_TIME`].

@@ -49,7 +49,7 @@ struct Arrivals {
     /// Largest arrival time minus sending time in this period and in the one before, by two clocks that need not agree,
     /// seconds.
     max_delay_s: [f64; 2],
-    /// Begin of this period.
+    /// Start of this period.
     since: Option<Instant>,
 }
 

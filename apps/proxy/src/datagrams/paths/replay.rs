@@ -1,7 +1,7 @@
 //! Window of received numbers: each number is accepted once (as in RFC 4303 §3.4.3).
 
-/// Number of numbers below the highest one that may still be received for the first time. More than a path with a lower
-/// delay delivers in a second at 100 Mbit/s.
+/// A number is still accepted if it is less than this below the highest one received. At 100 Mbit/s, packets on a slow
+/// path may thus arrive more than a second after later ones on a fast path.
 const WINDOW: u64 = 16_384;
 const WORDS: usize = (WINDOW / 64) as usize;
 

@@ -142,7 +142,7 @@ fn datagrams_fill_both_paths_in_order() {
 }
 
 #[test]
-fn slow_flow_uses_the_faster_path_alone() {
+fn slow_flow_uses_only_the_faster_path() {
     let mut network = Network::new(0);
     let sent = network.download(2.0, 3);
     assert!(network.received.len() as u64 > sent - 10);

@@ -26,9 +26,9 @@ const RESULT_TIMEOUT: Duration = Duration::from_secs(20);
 /// The reason why a test did not take place or has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The plan is invalid: a sentence.
+    /// The plan is invalid, for the reason that this sentence states.
     Plan(String),
-    /// An error of the other meter or the network: a sentence.
+    /// A sentence about an error of the other meter or of the network.
     Peer(String),
 }
 

@@ -48,7 +48,7 @@ fn socket(options: &FlowOptions, transport: Transport, address: &SocketAddr) -> 
 ///
 /// # Errors
 ///
-/// The setting of this kernel, if it differs: a sentence.
+/// If a setting of this kernel differs; the text is a sentence.
 pub fn check_kernel(options: &FlowOptions, transport: Transport) -> Result<(), String> {
     let settings = [
         ("scheduler", &options.scheduler, "/proc/sys/net/mptcp/scheduler"),
@@ -158,7 +158,7 @@ fn unsupported_transport(transport: Transport, error: &io::Error) -> String {
 ///
 /// # Errors
 ///
-/// Features that the kernel does not have or refuses: a sentence.
+/// If the kernel does not have a feature, or refuses it; the text is a sentence.
 pub fn listening(options: &FlowOptions, transport: Transport, address: SocketAddr) -> Result<Opened, String> {
     let socket = socket(options, transport, &address)?;
     let refused = |error: Errno| format!("cannot listen at {address}: {error}");
@@ -319,7 +319,7 @@ pub fn control(remote: SocketAddr, local: Option<SocketAddr>) -> io::Result<TcpS
 ///
 /// # Errors
 ///
-/// Features that the kernel does not have or refuses, or no answer: a sentence.
+/// If the kernel does not have a feature, or refuses it, or if there is no answer; the text is a sentence.
 pub fn connect(
     options: &FlowOptions,
     transport: Transport,

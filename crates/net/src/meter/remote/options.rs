@@ -60,7 +60,7 @@ impl FlowOptions {
     ///
     /// # Errors
     ///
-    /// The problem: a sentence.
+    /// If an option is invalid; the text is a sentence.
     pub fn check(&self, transport: Transport) -> Result<Option<Schedule>, String> {
         let is_stream = matches!(transport, Transport::Tcp | Transport::Mptcp);
         let of_streams = [

@@ -85,7 +85,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// The problem: a sentence.
+    /// If the plan is invalid; the text is a sentence.
     pub fn test(&self) -> Result<Test, String> {
         let nothing_from_disk = |_: &std::path::Path| Err("a test must not read files".to_owned());
         let scenario = anabranch_scenario::parse_with(&self.scenario, "the plan", &[], &nothing_from_disk)
@@ -107,7 +107,7 @@ impl Plan {
         }
         let rng = Rng::new(scenario.seed);
         if self.options.len() > scenario.flows.len() {
-            return Err("a test has more options of flows than flows".to_owned());
+            return Err("the plan has options for more flows than the test has".to_owned());
         }
         let mut flows: Vec<PlannedFlow> = Vec::new();
         for at in 0..scenario.flows.len() {
@@ -115,7 +115,7 @@ impl Plan {
             let next = flow(&scenario, at, options, &rng)?;
             if self.single_port && next.transport == Transport::Sctp {
                 return Err(format!(
-                    "flow \"{}\": an association has a port of SCTP; omit --single-port",
+                    "flow \"{}\": SCTP cannot use the control port, which is a TCP port; omit --single-port",
                     next.name
                 ));
             }
@@ -139,13 +139,16 @@ impl PlannedFlow {
     fn share(&mut self, other: Self) -> Result<(), String> {
         if self.transport != other.transport || self.transport == Transport::Sctp {
             return Err(format!(
-                "flow \"{}\": two directions share a connection of tcp, mptcp or udp",
+                "flow \"{}\": only two flows of tcp, of mptcp or of udp can share a connection",
                 self.name
             ));
         }
         for (own, shared) in self.applications.iter_mut().zip(other.applications) {
             if own.is_some() && shared.is_some() {
-                return Err(format!("flow \"{}\": each end of a connection has one workload", self.name));
+                return Err(format!(
+                    "flow \"{}\": two flows that share a connection must have opposite directions",
+                    self.name
+                ));
             }
             *own = own.take().or(shared);
         }
@@ -318,7 +321,11 @@ mod tests {
         let ends = "from = \"client\"\nto = \"server\"\n";
         let same = plan(&format!("{ends}{SATURATED}[[flow]]\nname = \"second\"\n{ends}{SATURATED}"));
         let same = Plan { options: vec![FlowOptions::default(), shared], ..same };
-        assert!(same.test().unwrap_err().contains("each end of a connection has one workload"));
+        assert!(
+            same.test()
+                .unwrap_err()
+                .contains("two flows that share a connection must have opposite directions")
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The queue of a server.
+/// The clients of a server that run or await a test, in the order of arrival.
 #[derive(Clone, Debug, Default)]
 pub struct Queue(Arc<Mutex<Tickets>>);
 

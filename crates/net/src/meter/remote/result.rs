@@ -14,7 +14,7 @@ pub struct EndResult {
     pub kernel: String,
     /// Processor time of the meter's process during the test, seconds.
     pub processor_s: f64,
-    /// An error: a sentence.
+    /// A sentence about an error, if there was one.
     pub fault: Option<String>,
     /// Flows, in the order of the plan.
     pub flows: Vec<EndFlow>,

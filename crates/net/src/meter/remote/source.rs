@@ -23,7 +23,7 @@ impl Source {
     ///
     /// # Errors
     ///
-    /// A contradiction: a sentence.
+    /// If addresses and ports contradict each other, the server or the number of flows; the text is a sentence.
     pub fn check(&self, host: &str, flows: usize) -> Result<(), String> {
         for ipv6 in [false, true] {
             let mut of_version = self.addresses.iter().filter(|address| address.is_ipv6() == ipv6);

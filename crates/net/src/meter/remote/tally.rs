@@ -35,7 +35,7 @@ pub struct Counts {
     pub read: Read,
     /// The writer of this end has closed.
     pub closed: bool,
-    /// An error: a sentence.
+    /// A sentence about an error, if there was one.
     pub fault: Option<String>,
     /// The reason why the connection broke, if that does not end the test.
     pub aborted: Option<String>,
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn datagrams_are_due_in_the_span_that_shows_them() {
+    fn sent_datagrams_are_counted_in_the_measured_span() {
         let ms = |millis| Time::ZERO + Duration::from_millis(millis);
         let tally = EndTally::new(&Span::new(Clock::new(), ms(100), ms(1000)), Duration::from_millis(250), 0);
         for (at, number) in [(10, 0), (50, 4), (150, 3), (200, 9)] {

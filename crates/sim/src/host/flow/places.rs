@@ -1,4 +1,4 @@
-//! Slots of flows with arrivals: one connection after another at the same two ends.
+//! Slots of flows with arrivals. A slot has one connection after another, all between the same two hosts.
 
 use super::Flow;
 use crate::host::applications::{Applications, News};

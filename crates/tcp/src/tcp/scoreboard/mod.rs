@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 
 /// Duplicate acknowledgements that indicate a loss (RFC 6675 §2).
 pub(crate) const DUP_THRESHOLD: u64 = 3;
-/// Limit of cuts since nothing was selectively acknowledged. Only a peer that acknowledges single bytes causes more.
-/// Beyond the limit a segment counts as arrived once all of it has.
+/// Maximum number of segments that are cut in two while a selective acknowledgement is present: a SACK may end within a
+/// segment. Only a peer that acknowledges single bytes causes more. Then a segment counts as arrived once all of it has.
 const MAX_CUTS: u32 = 8192;
 
 /// Assumed state of an outstanding segment.
@@ -99,7 +99,7 @@ pub(crate) struct Scoreboard {
     cursor: u64,
     /// Bytes marked lost and not retransmitted.
     waiting: u64,
-    /// Number of cuts since nothing was selectively acknowledged.
+    /// Number of segments cut in two since the time when no data was selectively acknowledged.
     cuts: u32,
     /// Ranges marked lost, start and end, if `log_losses` requested them.
     losses: Option<Vec<(u64, u64)>>,

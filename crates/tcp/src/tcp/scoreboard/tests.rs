@@ -154,7 +154,7 @@ fn sack_inside_a_segment_cuts_it() {
 }
 
 #[test]
-fn parts_of_a_segment_are_as_old_as_the_whole() {
+fn parts_of_a_segment_keep_its_transmission_time() {
     let mut b = board(3);
     let sent = Time::from_nanos(1);
     b.sack(130, 150, |_| {});

@@ -66,7 +66,7 @@ impl Capable {
         let form = (self.sender_key.is_some(), self.receiver_key.is_some(), self.data.is_some());
         match form {
             (false, false, false) | (true, _, false) | (true, true, true) => Ok(()),
-            _ => Err(EncodeError::Value("MP_CAPABLE with a combination of keys and data that no form has")),
+            _ => Err(EncodeError::Value("MP_CAPABLE with an invalid combination of keys and data")),
         }
     }
 
