@@ -37,6 +37,8 @@ pub struct Outcome {
 
 /// The progress of both ends.
 pub struct Progress {
+    /// The end's application has the connection.
+    open: [AtomicBool; 2],
     read: [AtomicU64; 2],
     aborted: AtomicBool,
     clock: Clock,
@@ -53,7 +55,12 @@ pub struct End<'a> {
 
 impl Progress {
     pub fn new() -> Self {
-        Self { read: [const { AtomicU64::new(0) }; 2], aborted: AtomicBool::new(false), clock: Clock::new() }
+        Self {
+            open: [const { AtomicBool::new(false) }; 2],
+            read: [const { AtomicU64::new(0) }; 2],
+            aborted: AtomicBool::new(false),
+            clock: Clock::new(),
+        }
     }
 }
 
@@ -71,11 +78,13 @@ impl End<'_> {
         assert!(self.progress.clock.elapsed() < TIMEOUT, "the schedule does not end: {:?}", self.schedule);
     }
 
-    /// Whether both ends have read everything. Fails if that takes too long.
+    /// Whether both ends have the connection and have read everything. Fails if that takes too long.
     fn is_all_read(&self) -> bool {
         self.check_time();
-        let scripts = &self.schedule.scripts;
-        (0..2).all(|end| self.progress.read[end].load(Ordering::SeqCst) == scripts[1 - end].bytes())
+        let Progress { open, read, .. } = self.progress;
+        let is_open = open.iter().all(|end| end.load(Ordering::SeqCst));
+        let expected = |end: usize| self.schedule.scripts[1 - end].bytes();
+        is_open && (0..2).all(|end| read[end].load(Ordering::SeqCst) == expected(end))
     }
 
     /// Checks bytes that were read. Returns the pause that follows.
@@ -108,6 +117,7 @@ impl End<'_> {
 
     /// Executes the script on a socket of the kernel.
     pub fn on_kernel(&self, stream: TcpStream) -> Outcome {
+        self.progress.open[self.side].store(true, Ordering::SeqCst);
         stream.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket has timeouts");
         let end = std::thread::scope(|scope| {
             scope.spawn(|| self.write_to_kernel(&stream));
@@ -157,6 +167,7 @@ impl End<'_> {
 
     /// Executes the script on this stack.
     pub async fn on_own(&self, stream: anabranch_net::Stream) -> Outcome {
+        self.progress.open[self.side].store(true, Ordering::SeqCst);
         let ((), end) = tokio::join!(self.write_to_own(&stream), self.read_from_own(&stream));
         let reason = stream.ended().await;
         let outcome = self.outcome(end);

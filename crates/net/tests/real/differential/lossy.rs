@@ -3,7 +3,8 @@
 use super::schedule::Schedule;
 use anabranch_base::rng::Rng;
 use anabranch_net::{Attachment, Clock, Device, Fill, Tun};
-use anabranch_wire::Packet;
+use anabranch_wire::tcp::Flags;
+use anabranch_wire::{Body, Packet};
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
@@ -25,8 +26,11 @@ impl Lossy {
         Self { tun, rng, loss: schedule.loss, outage: schedule.outages[path].clone(), clock: Clock::new() }
     }
 
-    fn loses_next(&mut self) -> bool {
-        self.rng.unit() < self.loss || self.outage.contains(&self.clock.elapsed())
+    /// Whether the next packet is lost. A reset is not: it is sent once, and a peer without data in flight would never
+    /// learn of a lost one.
+    fn loses(&mut self, packet: &Packet) -> bool {
+        let resets = matches!(&packet.body, Body::Tcp(segment) if segment.flags.contains(Flags::RST));
+        (self.rng.unit() < self.loss || self.outage.contains(&self.clock.elapsed())) && !resets
     }
 }
 
@@ -42,13 +46,13 @@ impl Device for Lossy {
     fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
         loop {
             let received = self.tun.receive(bytes)?;
-            if received.is_none() || !self.loses_next() {
+            if !received.as_ref().is_some_and(|packet| self.loses(packet)) {
                 return Ok(received);
             }
         }
     }
 
     fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
-        if self.loses_next() { Ok(()) } else { self.tun.send(packet, fill, bytes) }
+        if self.loses(packet) { Ok(()) } else { self.tun.send(packet, fill, bytes) }
     }
 }
