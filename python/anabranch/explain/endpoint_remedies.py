@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING
 
 from anabranch._core.simulator import coupled
-from anabranch.explain.facts import MAX_SHORT_TRIPS
-from anabranch.explain.network_remedies import held_up
+from anabranch.explain.divided_answers import BBR_SHARES, LINUX_WEIGHT, share_of_divided_answers
+from anabranch.explain.facts import MAX_SHORT_TRIPS, PACED, PAYLOAD_SHARE
+from anabranch.explain.further_paths import added_bps, carried_bps, unused_bps
+from anabranch.explain.network_remedies import can_fill_queue, held_up, is_return_busy
 from anabranch.explain.proposals import (
     FULL_SHARE,
     Proposal,
@@ -17,31 +20,43 @@ from anabranch.explain.proposals import (
     needed_buffer_bytes,
     of_flow,
 )
-from anabranch.fairness.capacity import MULTIPATH, bits_per_second, seconds, size_bytes
+from anabranch.fairness.capacity import MULTIPATH, seconds, size_bytes
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from anabranch.explain.facts import Facts, PathFacts
+    from anabranch.explain.facts import Facts
 
-PACED = ("rate", "on-off", "messages", "recorded")
-"""Workloads whose application sets the rate."""
 _SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux", "round-robin")
+_FIRST_PATH_SCHEDULERS = ("lowest-rtt", "blest", "ecf", "linux")
+"""Schedulers that give an answer to one path as long as its window has room."""
 _USUAL_BUFFER = "4 MB"
 _MIN_SLOW_SETUP_TRIPS = 3.0
 _BUFFER_WEIGHT = 2.0
 """A buffer that limits the flow for half of the time keeps it from all of its room: windows do not grow then."""
 _REINJECTED = ("opportunistic-retransmission", "chunk-rescheduling")
 """Kinds of data that reinjection sends, and a setting switches off."""
-_DIVIDED_WEIGHT = 0.75
-"""Part of the saved time of answers that counts: the control divides them only roughly."""
-_COPIES_WEIGHT = 0.5
+_BBR_TRIPS = 2.0
+"""Largest window of BBR, in round trips of data."""
+_LOSSY_WEIGHT = 0.9
+"""Part of that share that remains if links lose packets: BBR repeats them, and sometimes reduces its window."""
+_COPIES_WEIGHT = 0.3
 """Part of the reinjected rate that counts: reinjections follow from full buffers more often than they cost a rate."""
+_HALVED_WEIGHT = 0.2
+"""Part of the gap that penalisation explains: a full buffer causes it, and remains full without it."""
 _TIMEOUTS_WEIGHT = 0.3
 """Part of the time in timeouts that other timers save: the losses remain."""
-_LATE_DATA_WEIGHT = 0.5
+_LATE_WEIGHT = 0.5
+"""Part of the gap that other schedulers save if a long queue makes data late."""
+_ECF_WEIGHT = 0.55
+"""The same for ECF, which compares the times at which paths would finish the waiting data."""
+_SMALL_BUFFER_WEIGHT = 0.2
+"""Part of it that remains if the buffers are smaller than the queue: a scheduler changes little then."""
+_LATE_DATA_WEIGHT = 0.3
 """Weight of a small buffer if a long queue makes data late: a larger buffer fills the queue, too."""
+_BUSY_RETURN_WEIGHT = 0.85
+"""Weight of a small buffer if acknowledgements wait on the return path, which lengthens round trips."""
 _MIN_EVIDENCE = 0.02
 _MIN_BUSY_SHARE = 0.5
 """Share of the time from which on a host's processor counts as busy."""
@@ -87,7 +102,8 @@ def _waited_for_buffer(facts: Facts, cause: str) -> float:
     if facts.is_on_kernel:
         return waited
     paced = facts.waited_share("pacing") if facts.protocol == "mptcp" and waited >= _MIN_EVIDENCE else 0.0
-    return min(1.0, _BUFFER_WEIGHT * (waited + paced)) * (_LATE_DATA_WEIGHT if held_up(facts) else 1.0)
+    weight = _LATE_DATA_WEIGHT if held_up(facts) else _BUSY_RETURN_WEIGHT if is_return_busy(facts) else 1.0
+    return weight * min(1.0, _BUFFER_WEIGHT * (waited + paced))
 
 
 def _bound(facts: Facts, key: str, other: str, needed_bytes: float) -> float:
@@ -111,7 +127,7 @@ def buffers(facts: Facts) -> Iterator[Proposal]:
         evidence = max(each.evidence for each in found) * 0.9
         if not facts.is_on_kernel:
             waits = [_waited_for_buffer(facts, each) for each in ("receive-window", "send-buffer")]
-            evidence = 0.95 * facts.room * min(1.0, sum(waits))
+            evidence = 0.95 * facts.room * min(1.0, max(waits) if is_return_busy(facts) else sum(waits))
         yield Proposal("", settings, cause, evidence)
 
 
@@ -135,7 +151,8 @@ def coupling(facts: Facts) -> Iterator[Proposal]:
     control = facts.flow["congestion"]
     if control not in coupled() or len(facts.paths) < 2:  # noqa: PLR2004  a single path has nothing to couple
         return
-    waited = facts.waited_share("congestion-window")
+    # With a single path for data, nothing is coupled.
+    waited = facts.waited_share("congestion-window") if len(facts.data_paths) > 1 else 0.0
     cause = (
         f'"{control}" couples the {len(facts.paths)} paths, so that together they grow no faster than one: '
         f"the sender waited for its congestion windows for {100 * waited:.0f} % of the time"
@@ -163,37 +180,25 @@ def control(facts: Facts) -> Iterator[Proposal]:
         if name != current:
             evidence = weight * free * waited
             if name == "bbr":
-                evidence = max(evidence, 0.7 * held_up(facts), _of_divided_answers(facts) / facts.rate_weight)
+                divided = share_of_divided_answers(facts, BBR_SHARES) / facts.rate_weight
+                evidence = max(evidence, _of_short_queues(facts), divided)
             yield of_flow(facts, {"congestion": name}, cause, evidence)
 
 
-def _of_divided_answers(facts: Facts) -> float:
-    """The share of the time of answers that an idle path saves, if they wait in the queue of another one.
+def _of_short_queues(facts: Facts) -> float:
+    """The share that a flow gains if a control with short queues fills its paths, and no path makes data late.
 
-    A control with short queues leaves the rest of an answer to the idle path. Both paths then end at the same time.
+    BBR keeps up to two round trips of data in flight. A buffer that is smaller limits each path to the round trip of
+    the longest one.
     """
-    size, times = facts.settings["workload"].get("response"), facts.flow.get("response_time_s")
-    paths = [path for path in facts.paths if not path.report["backup"]]
-    idle = [path for path in paths if not _is_answering(path)]
-    is_known = all(_answer_rate_bps(path) for path in paths)
-    if facts.protocol not in MULTIPATH or not isinstance(size, str) or not times or not idle or not is_known:
+    if not held_up(facts) or facts.possible_bps is None:
         return 0.0
-    total_bps = sum(_answer_rate_bps(path) for path in paths)
-    waiting = sum(_answer_rate_bps(path) * path.rtt_s for path in paths)
-    longest_s = max(path.rtt_s for path in idle)
-    divided_s = max(longest_s, (8.0 * size_bytes(size) + waiting) / total_bps)
-    return max(0.0, _DIVIDED_WEIGHT * (1.0 - divided_s / times["mean"]))
-
-
-def _answer_rate_bps(path: PathFacts) -> float:
-    """Rate of the links that carry the answers, bit/s; 0 if unknown."""
-    rates = [side.rate_bps or 0.0 for side in path.back]
-    return min(rates, default=0.0)
-
-
-def _is_answering(path: PathFacts) -> bool:
-    """Whether answers come over a path."""
-    return max((side.report["utilisation"] or 0.0 for side in path.back), default=0.0) >= _MIN_EVIDENCE
+    reached_bps = PAYLOAD_SHARE * facts.possible_bps
+    windows = math.fsum(_BBR_TRIPS * (path.rate_bps or 0.0) * path.rtt_s for path in facts.data_paths)
+    if windows > facts.buffer_bits:
+        reached_bps = min(reached_bps, facts.buffer_bits / (_BBR_TRIPS * max(path.rtt_s for path in facts.data_paths)))
+    weight = _LOSSY_WEIGHT if any(side.lost_share for path in facts.data_paths for side in path.there) else 1.0
+    return weight * facts.share_of(reached_bps - facts.while_open(facts.goodput_bps))
 
 
 def scheduler(facts: Facts) -> Iterator[Proposal]:
@@ -207,11 +212,19 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
     evidence = 0.3 * facts.gap * (1.0 - min(1.0, share))
     if not facts.is_on_kernel:
         is_own = current == "redundant" or facts.waited_share("scheduler") >= _MIN_EVIDENCE
-        evidence = max(0.5 * held_up(facts), facts.room if is_own else 0.1 * facts.room)
+        late_share = held_up(facts) * (1.0 if can_fill_queue(facts) else _SMALL_BUFFER_WEIGHT)
+        evidence = max(_LATE_WEIGHT * late_share, facts.room if is_own else 0.1 * facts.room)
     for name in _SCHEDULERS:
         if name != current:
             cause = f'Scheduler "{current}" does not use the whole rate of the paths{where}'
-            yield of_flow(facts, {"scheduler": name}, cause, evidence)
+            # The others divide answers only where the first path has no room.
+            divided = share_of_divided_answers(facts, (0.5, 0.5) if name == "round-robin" else (1.0,))
+            if name == "linux":
+                divided *= LINUX_WEIGHT
+            if name != "round-robin" and current in _FIRST_PATH_SCHEDULERS:
+                divided = 0.0
+            late = 0.0 if facts.is_on_kernel or name != "ecf" else _ECF_WEIGHT * late_share
+            yield of_flow(facts, {"scheduler": name}, cause, max(evidence, late, divided / facts.rate_weight))
 
 
 def reinjection(facts: Facts) -> Iterator[Proposal]:
@@ -234,7 +247,7 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
         yield of_flow(facts, {key: False}, f"Reinjection wastes capacity: {sent_twice}", evidence)
     if facts.settings["penalisation"]:
         cause = f"Penalisation halved the window of a path {halved:,} times because its data blocked a full buffer"
-        yield of_flow(facts, {"penalisation": False}, cause, min(facts.gap, 0.01 * halved))
+        yield of_flow(facts, {"penalisation": False}, cause, _HALVED_WEIGHT * min(facts.gap, 0.01 * halved))
         if facts.settings[key]:
             cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {halved:,} windows halved"
             yield of_flow(facts, {key: False, "penalisation": False}, cause, evidence)
@@ -272,9 +285,12 @@ def backup(facts: Facts) -> Iterator[Proposal]:
     names = list(facts.settings.get("backup", []))
     if not names:
         return
-    idle = sum(path.rate_bps or 0.0 for path in facts.paths if path.report["backup"])
+    standby = [path for path in facts.paths if path.report["backup"]]
+    idle = sum(path.rate_bps or 0.0 for path in standby)
+    added = sum(carried_bps(facts, path) for path in standby)
     cause = f"Link {_names(names)} is only a backup: {mbps(idle)} wait for the failure of the other paths"
-    evidence = facts.share_of(FULL_SHARE * idle) if idle else 0.5
+    # Without an open path, the link lacks more than the removal of the flag.
+    evidence = 0.0 if not standby else facts.share_of(added_bps(facts, added)) if idle else 0.5
     yield of_flow(facts, {"backup": []}, cause, evidence, names[0])
 
 
@@ -322,9 +338,9 @@ def initial_path(facts: Facts) -> Iterator[Proposal]:
         seen = "" if other is None else f'; path "{other.name}" has {ms(other.rtt_s)}'
         cause = f'The connection begins on path "{first.name}" with a round trip of {ms(first.rtt_s)}{seen}'
         evidence = _MIN_EVIDENCE
-        if facts.protocol not in MULTIPATH:
+        if len(facts.data_paths) == 1 and not first.report["backup"] and (other is None or not other.report["backup"]):
             known = None if other is None else other.rate_bps
-            unused = min(_unused_bps(facts, [link]), _unused_bps(facts, facts.unused_links()))
+            unused = min(unused_bps(facts, [link]), unused_bps(facts, facts.unused_links()))
             rate_bps = unused if known is None else known
             evidence = max(evidence, facts.share_of(FULL_SHARE * rate_bps - facts.while_open(facts.goodput_bps)))
         yield of_flow(facts, {"initial_path": facts.first_path(link)}, cause, evidence, link)
@@ -357,7 +373,8 @@ def multipath(facts: Facts) -> Iterator[Proposal]:
     if not unused:
         return
     cause = f"Link {_names(unused)} carries nothing of this flow{facts.obstacle_of(unused)}"
-    evidence = facts.share_of(FULL_SHARE * _unused_bps(facts, unused))
+    # A path over a backup link would open, but carry no data.
+    evidence = facts.share_of(added_bps(facts, unused_bps(facts, unused, facts.settings.get("backup", []))))
     if facts.protocol in MULTIPATH:
         if facts.settings["paths"] != "fullmesh":
             yield of_flow(facts, {"paths": "fullmesh"}, cause + f' with paths = "{facts.settings["paths"]}"', evidence)
@@ -409,25 +426,6 @@ def association(facts: Facts) -> Iterator[Proposal]:
         if not settings["nr_sack"]:
             cause = "Data that arrived out of order stays in the send buffer"
             yield of_flow(facts, {"nr_sack": True}, cause, 0.5 * facts.room * min(1.0, waited))
-
-
-def _unused_bps(facts: Facts, names: list[str]) -> float:
-    """Rate that paths over unused links would add, bit/s: that of the host whose unused links carry less."""
-    links = [link for link in facts.links_of_ends() if link["name"] in names]
-    ends = (facts.flow["from"], facts.flow.get("through") or facts.flow["to"])
-    rates = [sum(_link_rate_bps(facts, link) for link in links if end in link["between"]) for end in ends]
-    return min((rate for rate in rates if rate), default=0.0)
-
-
-def _link_rate_bps(facts: Facts, link: Mapping[str, Any]) -> float:
-    """Rate of a link towards the flow's receiver, bit/s; 0 if it is down, the flow's own if it follows a trace."""
-    if link["state"] == "down":
-        return 0.0
-    # A link of the receiver ends there; all others begin at the sender.
-    receiver = facts.flow["to"]
-    is_forward = link["between"][1] == receiver or receiver not in link["between"]
-    values = link if is_forward else {**link, **link.get("reverse", {})}
-    return bits_per_second(values["rate"]) if isinstance(values["rate"], str) else facts.goodput_bps
 
 
 def _sizes(current: str, needed_bytes: float) -> dict[str, float]:

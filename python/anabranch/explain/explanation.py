@@ -47,6 +47,8 @@ _MAX_VERIFIED = 3
 _MAX_PAIRED = 8
 """Maximum number of remedies of different kinds that are tried in pairs."""
 _MIN_EVIDENCE = 0.05
+_MIN_WEAK_EVIDENCE = 0.03
+"""Evidence from which on a cause follows where nothing to mend is named first."""
 _MIN_LIKELY_EVIDENCE = 0.09
 """Evidence of a gain of 10 %, below which nothing to mend is the more likely answer."""
 _MIN_SURE_EVIDENCE = 0.2
@@ -224,16 +226,14 @@ class _ExplanationRuns:
 
     def unverified(self) -> Explanation:
         """The causes by evidence alone, at most three."""
-        likely = _likely(self._facts, self._accepts)
+        likely = _likely(self._facts, self._accepts, _MIN_WEAK_EVIDENCE)
         nothing = self._nothing([])
         strongest = likely[0].evidence if likely else 0.0
         if strongest < _MIN_LIKELY_EVIDENCE:
-            found = [nothing, *likely]
-        elif strongest < _MIN_SURE_EVIDENCE:
-            found = [*likely[: _MAX_UNVERIFIED - 1], nothing]
-        else:
-            found = likely
-        return self._explanation(found[:_MAX_UNVERIFIED], [])
+            return self._explanation([nothing, *likely][:_MAX_UNVERIFIED], [])
+        likely = [each for each in likely if each.evidence >= _MIN_EVIDENCE]
+        found = [*likely[: _MAX_UNVERIFIED - 1], nothing] if strongest < _MIN_SURE_EVIDENCE else likely
+        return self._explanation(found, [])
 
     def verified(self) -> Explanation:
         """The causes by the gains of their remedies."""
@@ -452,7 +452,7 @@ def explain_document(
 
 def _with_observed(found: Explanation, facts: Facts, accepts: Callable[[Sequence[str]], bool]) -> Explanation:
     """An explanation whose first findings follow from the run itself, since the simulator does not reproduce it."""
-    likely = _likely(facts, accepts)
+    likely = _likely(facts, accepts, _MIN_EVIDENCE)
     if not likely:
         return found
     kinds = {each.kind for each in likely}
@@ -460,10 +460,10 @@ def _with_observed(found: Explanation, facts: Facts, accepts: Callable[[Sequence
     return replace(found, findings=(*likely, *simulated)[:_MAX_UNVERIFIED])
 
 
-def _likely(facts: Facts, accepts: Callable[[Sequence[str]], bool]) -> list[Finding]:
-    """The causes by evidence alone, at most three kinds."""
+def _likely(facts: Facts, accepts: Callable[[Sequence[str]], bool], least: float) -> list[Finding]:
+    """The causes with some evidence, by evidence alone, at most three kinds."""
     by_kind: dict[str, Finding] = {}
     for kind, proposal in sorted(proposed(facts), key=lambda each: -each[1].evidence):
-        if proposal.evidence >= _MIN_EVIDENCE and kind.name not in by_kind and accepts(proposal.settings):
+        if proposal.evidence >= least and kind.name not in by_kind and accepts(proposal.settings):
             by_kind[kind.name] = Finding(kind.name, facts.name, (proposal,), proposal.cause)
     return list(by_kind.values())[:_MAX_UNVERIFIED]

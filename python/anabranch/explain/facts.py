@@ -18,15 +18,19 @@ if TYPE_CHECKING:
     from anabranch._core.document import Document, FlowResult
     from anabranch.fairness.capacity import Direction
 
-_PACKET_BYTES = 1500
+PACKET_BYTES = 1500
 _MATHIS_FACTOR = 1.22
-_PAYLOAD_SHARE = 0.93
+PAYLOAD_SHARE = 0.93
 """Payload as a share of the rate of a link that is full."""
 MAX_SHORT_TRIPS = 40
 """Number of round trips below which slow start is a large part of a transfer."""
+PACED = ("rate", "on-off", "messages", "recorded")
+"""Workloads whose application sets the rate."""
 COPIES = ("copy", "opportunistic-retransmission", "chunk-rescheduling", "reinjection")
 """Kinds of data that another path carries, too."""
 _MIN_LOSSES = 3
+_MIN_USED_SHARE = 0.05
+"""Share of the data packets up to which a path only repeated some: SCTP retransmits lost data on another path."""
 _MIN_TRIPS = 3
 """Minimum number of round trips of a flow that can be explained."""
 
@@ -63,7 +67,7 @@ class Side:
         """Capacity of the queue, bytes."""
         limit = str(self.values["queue"]["limit"])
         packets, unit = limit.split()
-        return float(packets) * _PACKET_BYTES if unit.startswith("packet") else size_bytes(limit)
+        return float(packets) * PACKET_BYTES if unit.startswith("packet") else size_bytes(limit)
 
     @property
     def limit_s(self) -> float:
@@ -76,10 +80,27 @@ class Side:
         return 8.0 * float(self.report["occupancy_bytes"]["mean"]) / self.rate_bps if self.rate_bps else 0.0
 
     @property
+    def dropped(self) -> int:
+        """Packets that found the queue full."""
+        return int(self.report["drops_by_cause"].get("queue") or 0)
+
+    @property
     def lost_share(self) -> float:
         """Share of the packets that the link itself lost; 0 for few losses, which may be chance."""
         lost = self.report["drops_by_cause"].get("loss") or 0
         return lost / self.report["packets"] if lost >= _MIN_LOSSES and self.report["packets"] else 0.0
+
+    def bdp_bytes(self, path: PathFacts) -> float:
+        """Bytes of a round trip of a path, of at least 20 ms, at the rate of the link; 0 if the rate is unknown."""
+        return (self.rate_bps or 0.0) * max(path.rtt_s, 0.02) / 8.0
+
+    @property
+    def loss_rate(self) -> float:
+        """Share of the packets that independent or periodic losses take by the scenario; 0 for other models."""
+        loss = self.values["loss"]
+        if loss["model"] == "bernoulli":
+            return float(loss["rate"])
+        return 1.0 / loss["every"] if loss["model"] == "periodic" else 0.0
 
     @property
     def has_loss(self) -> bool:
@@ -114,6 +135,11 @@ class PathFacts:
     def rtt_s(self) -> float:
         """Round-trip time without queues, seconds."""
         return math.fsum(side.delay_s for side in (*self.there, *self.back))
+
+    @property
+    def was_open(self) -> bool:
+        """Whether the path carried data, or has a round-trip time from its handshake."""
+        return bool(self.report["data_packets"] or self.report["srtt_mean_s"] is not None)
 
     @property
     def srtt_s(self) -> float:
@@ -258,7 +284,7 @@ class Facts:
         if slowest is None:
             return 0.0
         used = self.while_open(float(slowest.report["utilisation"] or 0.0))
-        return _PAYLOAD_SHARE * (slowest.rate_bps or 0.0) * max(0.0, 1.0 - used)
+        return PAYLOAD_SHARE * (slowest.rate_bps or 0.0) * max(0.0, 1.0 - used)
 
     def copied_bps(self, path: PathFacts, kinds: Iterable[str]) -> float:
         """Rate of some kinds of data that another path or an earlier packet carries, too, bit/s.
@@ -276,24 +302,60 @@ class Facts:
     def share_of(self, more_bps: float) -> float:
         """An additional rate as a share of the rate that the flow would have with it: the evidence of its remedy."""
         now = self.while_open(self.goodput_bps)
+        if math.isinf(more_bps):
+            return 1.0
         return more_bps / (now + more_bps) if more_bps > 0.0 else 0.0
 
     @cached_property
     def room_bps(self) -> float:
         """Additional rate of the flow if its open paths carried what their losses permit, and no data twice, bit/s."""
-        used = [path for path in self.paths if not path.report["backup"]]
+        used = self.data_paths
         return math.fsum(self._usable_bps(path) + self.copied_bps(path, COPIES) for path in used)
 
-    def _usable_bps(self, path: PathFacts) -> float:
-        """The free rate of a path up to the rate that a loss-based control reaches in spite of random losses.
+    @property
+    def data_paths(self) -> list[PathFacts]:
+        """The open paths that data may use at the same time: no backups, and the busiest if the protocol uses one."""
+        if self.protocol in MULTIPATH:
+            return [path for path in self.paths if path.was_open and not path.report["backup"]]
+        return sorted(self.paths, key=lambda path: -path.goodput_bps)[:1]
 
-        The rate is that of Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm" (1997).
+    @property
+    def buffer_bits(self) -> float:
+        """Size of the smaller buffer, bits; infinite if both grow, and on the kernel, which counts its overhead."""
+        sizes = [self.settings[key] for key in ("send_buffer", "receive_buffer")]
+        known = [8.0 * size_bytes(size) for size in sizes if size != "auto"]
+        return math.inf if self.is_on_kernel else min(known, default=math.inf)
+
+    @property
+    def buffered_bps(self) -> float:
+        """Rate up to which the smaller buffer keeps the paths busy, bit/s; infinite if buffers grow.
+
+        A byte occupies a buffer for a round trip. Data of all paths wait for that of the longest path, unless the flow
+        uses its best path only.
         """
+        trips = [path.rtt_s for path in self.paths if path.rtt_s > 0.0]
+        if not trips or math.isinf(self.buffer_bits):
+            return math.inf
+        bits = self.buffer_bits
+        single = (min(path.rate_bps or 0.0, bits / path.rtt_s) for path in self.paths if path.rtt_s > 0.0)
+        return max(bits / max(trips), PAYLOAD_SHARE * max(single))
+
+    @property
+    def attainable(self) -> float:
+        """Largest evidence of remedies that change neither buffers nor the application."""
+        limit = self.share_of(self.buffered_bps - self.while_open(self.goodput_bps))
+        idle_s = (self.flow.get("limited_s") or {}).get("application") or 0.0
+        if self.settings["workload"]["kind"] in PACED and self.open_s:
+            limit = min(limit, max(0.0, 1.0 - idle_s / self.open_s))
+        return limit
+
+    def _usable_bps(self, path: PathFacts) -> float:
+        """The free rate of a path up to the rate that a loss-based control reaches in spite of random losses."""
         free_bps = self.free_bps(path)
         lost = sum(side.lost_share for side in path.there)
         if not lost or not path.srtt_s:
             return free_bps
-        limit_bps = 8.0 * _MATHIS_FACTOR * _PACKET_BYTES / (path.srtt_s * math.sqrt(lost))
+        limit_bps = mathis_bps(path.srtt_s, lost)
         return min(free_bps, max(0.0, limit_bps - self.while_open(path.goodput_bps)))
 
     @cached_property
@@ -306,7 +368,7 @@ class Facts:
         if self.is_on_kernel:
             return self.gap
         names = set(links)
-        over = [path for path in self.paths if names & {side.link for side in path.there}]
+        over = [path for path in self.data_paths if names & {side.link for side in path.there}]
         return self.share_of(math.fsum(self.free_bps(path) for path in over))
 
     @cached_property
@@ -382,6 +444,11 @@ class Facts:
         ]
         return "".join(f"; {each}" for each in found[:2])
 
+    def ends_of(self, name: str) -> tuple[str, str]:
+        """The nodes at the ends of a link."""
+        first, second = next(link["between"] for link in self.spelt_out["link"] if link["name"] == name)
+        return first, second
+
     def links_of_ends(self) -> Iterator[Mapping[str, Any]]:
         """The links of the flow's two hosts."""
         ends = {self.flow["from"], self.flow.get("through", self.flow["to"])}
@@ -403,9 +470,18 @@ class Facts:
         """
         paths = self.flow["paths"]
         if self.protocol not in MULTIPATH:
-            paths = [path for path in paths if path["data_packets"]]
+            least = _MIN_USED_SHARE * sum(path["data_packets"] for path in paths)
+            paths = [path for path in paths if path["data_packets"] > least]
         used = {link for path in paths for link in path["links"]}
         return [link["name"] for link in self.links_of_ends() if link["name"] not in used]
+
+
+def mathis_bps(rtt_s: float, lost_share: float) -> float:
+    """Rate of a loss-based control with random losses, bit/s.
+
+    Mathis et al., "The macroscopic behavior of the TCP congestion avoidance algorithm" (1997).
+    """
+    return 8.0 * _MATHIS_FACTOR * PACKET_BYTES / (rtt_s * math.sqrt(lost_share))
 
 
 def goodput_bps(flow: FlowResult) -> float:

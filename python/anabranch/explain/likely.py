@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
-from anabranch.explain.endpoint_remedies import PACED
-from anabranch.explain.facts import Facts
+from anabranch.explain.facts import PACED, Facts
 from anabranch.explain.network_remedies import busiest
 from anabranch.explain.remedies import WITHOUT_REMEDY, proposed
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from anabranch.explain.facts import PACKET_BYTES
 from anabranch.explain.proposals import FULL_SHARE, Proposal, mbps, ms, of_flow
 from anabranch.fairness.capacity import bits_per_second, seconds
 from anabranch.sweep import literal, setting
@@ -14,28 +16,40 @@ if TYPE_CHECKING:
 
     from anabranch.explain.facts import Facts, Side
 
-_PACKET_BYTES = 1500
 _MIN_PACKETS = 20
 _USUAL_MTU = 1500
+_HEADER_BYTES = 72
+"""Headers of IPv4 and TCP, with timestamps and the data sequence option of Multipath TCP."""
+_GROWTH_WEIGHT = 0.2
+"""Part of the room on the paths that a larger segment fills."""
 _MIN_BLOATED_TRIPS = 2.0
 """Duration of a full queue, in round trips of its path, from which on the queue is too long."""
 _MIN_LATE_TRIPS = 10.0
-"""Duration of a full queue, in round trips of its path, from which on it makes data late."""
+"""Duration of a full queue, in round trips of the longest path, from which on it makes data late."""
 _MIN_QUEUED_TRIPS = 0.5
 """Mean waiting time in such a queue, in round trips of its path, from which on data is late."""
+_FULL_QUEUE_WEIGHT = 0.65
+"""Part of the gap that active queue management saves if a long queue makes data late."""
+_SMALL_BUFFER_WEIGHT = 0.3
+"""The same if buffers are smaller than the queue, and limit the flow with a short queue, too."""
 _LONG_QUEUE_EVIDENCE = 0.05
 """Evidence of a long queue that only delays packets."""
 _MIN_HELD_UP_SHARE = 0.1
 """Share of the time with a full buffer from which on late data delays the other paths."""
 _MIN_HELD_BACK_SHARE = 0.15
 """Share of the possible rate that the paths carry and the receiver holds back from which on data is late."""
+_MIN_FULL_SHARE = 0.9
+"""Share of the time from which on a link for acknowledgements counts as full."""
 _MIN_BUSY_SHARE = 0.5
 """Share of the time from which on a link for acknowledgements counts as busy."""
 
 
 def random_loss(facts: Facts) -> Iterator[Proposal]:
     """Links that lose packets at random, without that loss."""
-    yield from _of_several(list(_random_loss(facts)))
+    found = _of_several(list(_random_loss(facts)))
+    # Of equal evidence the first counts: all links together, since few losses in one run may be chance.
+    yield from found[-1:]
+    yield from found[:-1]
 
 
 def _random_loss(facts: Facts) -> Iterator[Proposal]:
@@ -55,16 +69,16 @@ def queue_too_short(facts: Facts) -> Iterator[Proposal]:
 def _queue_too_short(facts: Facts) -> Iterator[Proposal]:
     for path in facts.paths:
         for side in path.there:
-            dropped = side.report["drops_by_cause"].get("queue") or 0
-            product = (side.rate_bps or 0.0) * max(path.rtt_s, 0.02) / 8.0
+            dropped, product = side.dropped, side.bdp_bytes(path)
             if not dropped or side.limit_bytes >= product:
                 continue
-            packets = max(_MIN_PACKETS, round(product / _PACKET_BYTES))
+            packets = max(_MIN_PACKETS, round(product / PACKET_BYTES))
             cause = (
                 f'The queue of link "{side.link}" holds {side.values["queue"]["limit"]}, less than a round trip of '
                 f"traffic ({packets} packets), and dropped {dropped:,} packets"
             )
-            weight = 0.9 * (1.0 - side.limit_bytes / product)
+            # A queue that is nearly long enough costs next to nothing.
+            weight = 1.0 - (side.limit_bytes / product) ** 2
             yield _of_link(side, "queue.limit", f"{packets} packets", cause, weight * facts.free_share([side.link]))
 
 
@@ -78,9 +92,10 @@ def bufferbloat(facts: Facts) -> Iterator[Proposal]:
                 f'The queue of link "{side.link}" can hold {ms(side.limit_s)} of traffic and delayed packets by '
                 f'{ms(side.queue_s)} on average; path "{path.name}" has a round trip of {ms(path.rtt_s)} without it'
             )
+            late = _FULL_QUEUE_WEIGHT if can_fill_queue(facts) else _SMALL_BUFFER_WEIGHT
             weight = min(1.0, side.queue_s / (side.queue_s + path.rtt_s or 1.0))
             yield _of_link(
-                side, "queue", {"kind": "codel"}, cause, weight * max(0.65 * held_up(facts), _LONG_QUEUE_EVIDENCE)
+                side, "queue", {"kind": "codel"}, cause, weight * max(late * held_up(facts), _LONG_QUEUE_EVIDENCE)
             )
 
 
@@ -90,14 +105,25 @@ def held_up(facts: Facts) -> float:
     Late data fills buffers, or the receiver holds back more than the paths lack.
     """
     sides = [(path, side) for path in facts.paths for side in path.there if len(facts.paths) > 1]
+    longest_s = max((path.rtt_s for path in facts.paths), default=0.0)
     late = [
         side
         for path, side in sides
-        if side.limit_s >= _MIN_LATE_TRIPS * path.rtt_s > 0.0 and side.queue_s >= _MIN_QUEUED_TRIPS * path.rtt_s
+        if side.limit_s >= _MIN_LATE_TRIPS * longest_s > 0.0 and side.queue_s >= _MIN_QUEUED_TRIPS * path.rtt_s
     ]
     buffers = facts.waited_share("receive-window") + facts.waited_share("send-buffer")
     is_waiting = buffers >= _MIN_HELD_UP_SHARE or facts.gap >= facts.room + _MIN_HELD_BACK_SHARE
     return facts.gap if late and is_waiting else 0.0
+
+
+def can_fill_queue(facts: Facts) -> bool:
+    """Whether the buffers hold more than the longest queue on the paths, so that a window can fill the queue."""
+    return facts.buffer_bits > 8.0 * max((side.limit_bytes for side in facts.sides_there), default=0.0)
+
+
+def is_return_busy(facts: Facts) -> bool:
+    """Whether links for acknowledgements are full, so that acknowledgements wait."""
+    return any((side.report["utilisation"] or 0.0) >= _MIN_FULL_SHARE for side in facts.sides_back)
 
 
 def reverse_path(facts: Facts) -> Iterator[Proposal]:
@@ -120,7 +146,7 @@ def _reverse_path(facts: Facts) -> Iterator[Proposal]:
         )
         evidence = facts.free_share([side.link]) * used
         if side.rate_bps and there and there > side.rate_bps:
-            yield _of_link(side, "rate", f"{there / 1e6:g} Mbit/s", cause, 0.8 * evidence, kept=data)
+            yield _of_link(side, "rate", f"{there / 1e6:g} Mbit/s", cause, evidence, kept=data)
         if side.values["queue"]["kind"] == "fifo":
             yield _of_link(side, "queue", {"kind": "fq-codel"}, cause, 0.7 * evidence, kept=data)
         if side.has_loss:
@@ -136,7 +162,9 @@ def down(facts: Facts) -> Iterator[Proposal]:
         if link["name"] in on_paths and link["state"] == "down":
             cause = f'Link "{link["name"]}" is down at the start{facts.obstacle_of([link["name"]])}'
             rate_bps = bits_per_second(link["rate"]) if isinstance(link["rate"], str) else facts.goodput_bps
-            evidence = facts.share_of(FULL_SHARE * rate_bps)
+            # The path that opens then carries no data if it is a backup.
+            is_backup = link["name"] in facts.settings.get("backup", [])
+            evidence = 0.0 if is_backup else facts.share_of(FULL_SHARE * rate_bps)
             yield Proposal(link["name"], (f'link.{link["name"]}.state="up"',), cause, evidence)
     by_link: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for number, event in enumerate(facts.spelt_out.get("event", [])):
@@ -174,6 +202,25 @@ def middleboxes(facts: Facts) -> Iterator[Proposal]:
             yield Proposal(node, (setting(f"middlebox.{node}.does.rate", rate),), cause, 0.5 * facts.gap)
 
 
+def source_routes(facts: Facts) -> Iterator[Proposal]:
+    """Routers that follow source routes, where paths never opened because they dropped them."""
+    yield from _of_several(list(_source_routes(facts)))
+
+
+def _source_routes(facts: Facts) -> Iterator[Proposal]:
+    lost = [path for path in facts.paths if not path.was_open]
+    for router in facts.document.get("routers", []):
+        node = router["node"]
+        through = [path for path in lost if any(node in facts.ends_of(side.link) for side in path.there)]
+        if not router["dropped"] or not through:
+            continue
+        count = f"{router['dropped']:,} of {router['source_routed']:,} packets with a source route"
+        cause = f'Router "{node}" dropped {count}, so that path "{through[0].name}" never opened'
+        more_bps = math.fsum(facts.free_bps(path) for path in through)
+        followed = setting(f"router.{node}.source_routes", "forward")
+        yield Proposal(node, (followed,), cause, facts.share_of(more_bps))
+
+
 def mtu(facts: Facts) -> Iterator[Proposal]:
     """The usual packet size, and packets that fit where routers drop long ones silently."""
     for side in facts.sides_there:
@@ -181,14 +228,23 @@ def mtu(facts: Facts) -> Iterator[Proposal]:
         if size < _USUAL_MTU:
             cause = f'Link "{side.link}" carries packets of at most {size} bytes'
             settings = (f"link.{side.link}.mtu={_USUAL_MTU}",)
-            yield Proposal(side.link, settings, cause, 0.5 if silent else 0.5 * (1.0 - size / _USUAL_MTU))
+            evidence = 0.5 if silent else _of_longer_packets(facts, size, _USUAL_MTU)
+            yield Proposal(side.link, settings, cause, evidence)
         if silent and not side.values["icmp"]:
             cause = f'Link "{side.link}" dropped {silent:,} packets longer than {size} bytes without an answer'
             yield of_flow(facts, {"mtu": size}, cause, 0.9, side.link)
     own, smallest = facts.settings.get("mtu"), min((side.values["mtu"] for side in facts.sides_there), default=0)
     if own is not None and own < smallest:
         cause = f"Packets of the flow have at most {own} bytes, although its links carry {smallest}"
-        yield of_flow(facts, {"mtu": smallest}, cause, 0.5 * (1.0 - own / smallest))
+        yield of_flow(facts, {"mtu": smallest}, cause, _of_longer_packets(facts, own, smallest))
+
+
+def _of_longer_packets(facts: Facts, size: int, longest: int) -> float:
+    """The share that longer packets add: fewer headers, and a window that grows by larger packets."""
+    framing = max((side.values["overhead"] for side in facts.sides_there), default=0)
+    before, after = [max(1, each - _HEADER_BYTES) / (each + framing) for each in (size, longest)]
+    saved = 1.0 - before / after
+    return saved + (1.0 - saved) * _GROWTH_WEIGHT * facts.room
 
 
 def busiest(facts: Facts) -> str:

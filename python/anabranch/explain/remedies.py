@@ -28,17 +28,20 @@ class Kind:
     propose: Callable[[Facts], Iterator[Proposal]]
     adds_rate: bool = True
     """Whether the remedy helps by a larger rate of the links, which short transfers do not reach."""
+    lifts_limit: bool = False
+    """Whether the remedy changes a buffer or the application, which limit the gain of all others."""
 
 
 KINDS: tuple[Kind, ...] = (
-    Kind("application", "the application writes too little", ends.application),
-    Kind("receive-buffer", "receive buffer too small", ends.receive_buffer),
-    Kind("send-buffer", "send buffer too small", ends.send_buffer),
-    Kind("buffers", "both buffers too small", ends.buffers),
+    Kind("application", "the application writes too little", ends.application, lifts_limit=True),
+    Kind("receive-buffer", "receive buffer too small", ends.receive_buffer, lifts_limit=True),
+    Kind("send-buffer", "send buffer too small", ends.send_buffer, lifts_limit=True),
+    Kind("buffers", "both buffers too small", ends.buffers, lifts_limit=True),
     Kind("backup", "path is only a backup", ends.backup),
     Kind("path-not-used", "links without a path of the flow", ends.multipath),
     Kind("path-down", "link down, late or changed by an event", net.down, adds_rate=False),
     Kind("middlebox", "middlebox changes or drops packets", net.middleboxes, adds_rate=False),
+    Kind("source-routes", "router drops source routes", net.source_routes),
     Kind("host-cost", "host too slow for its packets", ends.host_cost),
     Kind("mtu", "packets too small or too large", net.mtu),
     Kind("handshake", "slow or failed handshake", ends.handshake, adds_rate=False),
@@ -66,10 +69,12 @@ def proposed(facts: Facts) -> Iterator[tuple[Kind, Proposal]]:
         facts: The facts about a flow.
 
     """
+    attainable = facts.attainable
     for kind in KINDS:
         weight = facts.rate_weight if kind.adds_rate else 1.0
+        limit = 1.0 if kind.lifts_limit else attainable
         for proposal in kind.propose(facts):
-            yield kind, proposal if weight == 1.0 else replace(proposal, evidence=weight * proposal.evidence)
+            yield kind, replace(proposal, evidence=min(limit, weight * proposal.evidence))
 
 
 """All kinds that have a remedy, in the order in which equal ones are tried."""
