@@ -1,0 +1,202 @@
+"""Evidence of remedies without runs: numbers worked by hand from rates, round trips and buffers."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import anabranch
+from anabranch import Scenario
+from anabranch.explain.divided_answers import share_of_divided_answers
+from anabranch.explain.explanation import Options, explain
+from anabranch.explain.facts import Facts
+from anabranch.explain.further_paths import added_bps, carried_bps
+from anabranch.explain.likely import first_finding, likely_cause
+from anabranch.explain.remedies import proposed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anabranch.explain.facts import PathFacts
+
+LINK = """
+[[link]]
+name = "{name}"
+between = ["S", "D"]
+rate = "{rate}"
+delay = "{delay}"
+queue = {{ kind = "fifo", limit = "100 packets" }}
+"""
+FLOW = '[[flow]]\nname = "F"\nfrom = "S"\nto = "D"\nprotocol = "mptcp"\n'
+NETWORK = (
+    'duration = "1.5 s"\nwarmup = "0.5 s"\n'
+    + LINK.format(name="a", rate="8 Mbit/s", delay="10 ms")
+    + LINK.format(name="b", rate="12 Mbit/s", delay="20 ms")
+    + FLOW
+)
+GATEWAYS = Path(anabranch.__file__).parent / "examples" / "gateways.toml"
+
+
+@cache
+def measured(*settings: str) -> Any:
+    return anabranch.run(Scenario.from_toml(NETWORK).with_settings(settings), seed=1).document
+
+
+def facts_of(*settings: str, change: Callable[[Any], None] | None = None) -> Facts:
+    """The facts of a short run, whose numbers a test replaces by its own."""
+    document = copy.deepcopy(measured(*settings))
+    document["flows"][0]["goodput_bps"] = 6.4e6
+    if change is not None:
+        change(document)
+    return Facts.of(document, None)
+
+
+def evidence(facts: Facts, kind: str, setting: str = "") -> float:
+    """Largest evidence of a kind, of the remedies with a setting."""
+    return max(
+        (p.evidence for found, p in proposed(facts) if found.name == kind and setting in " ".join(p.settings)),
+        default=0.0,
+    )
+
+
+def path_of(facts: Facts, name: str) -> PathFacts:
+    return next(path for path in facts.paths if path.name == name)
+
+
+def test_buffer_bounds_other_remedies() -> None:
+    # 64 kB in a round trip of 40 ms are 12.8 Mbit/s, twice the rate of the run.
+    facts = facts_of("flow.F.receive_buffer=64 kB")
+    assert facts.buffered_bps == pytest.approx(12.8e6)
+    assert facts.attainable == pytest.approx(0.5)
+    assert max(p.evidence for kind, p in proposed(facts) if not kind.lifts_limit) <= 0.5
+
+
+def test_best_path_alone_exceeds_the_bound() -> None:
+    # Over path a alone, 32 kB last for 12.8 Mbit/s, and the path carries 93 % of 8 Mbit/s; with b they last for 6.4.
+    assert facts_of("flow.F.send_buffer=32 kB").buffered_bps == pytest.approx(0.93 * 8e6)
+
+
+def test_application_bounds_other_remedies() -> None:
+    def idle(document: Any) -> None:
+        document["flows"][0]["limited_s"]["application"] = 0.9
+
+    facts = facts_of('flow.F.workload={kind="rate",rate="3 Mbit/s"}', "flow.F.backup=['b']", change=idle)
+    assert facts.attainable == pytest.approx(0.1)
+    assert evidence(facts, "backup") == pytest.approx(0.1)
+    # The application itself may write 8 instead of 6.4 Mbit/s.
+    assert evidence(facts, "application") == pytest.approx(0.2)
+
+
+def coupled_after_losses(document: Any) -> None:
+    """A first path at 6 Mbit/s, whose queue of 4 packets dropped some."""
+    path, link = document["flows"][0]["paths"][0], document["links"][0]
+    path["goodput_bps"] = 6e6
+    link["drops_by_cause"]["queue"] = 20
+
+
+def test_further_path_costs_a_coupled_one_its_rate() -> None:
+    # 8 Mbit/s for 20 ms are 13.3 packets. Half of them regrow in 6.67 round trips, coupled in 4 × 0.133 s = 0.533 s.
+    short = facts_of("link.a.queue.limit=4 packets", change=coupled_after_losses)
+    lost_bps = 6e6 * 0.5333 / (0.5333 + 1.0)
+    assert added_bps(short, 4e6) == pytest.approx(0.9 * 4e6 - lost_bps, rel=1e-3)
+    assert added_bps(facts_of(), 4e6) == pytest.approx(0.9 * 4e6)
+
+
+def test_lossy_backup_adds_little() -> None:
+    # 1 % of losses and 40 ms permit 1.22 × 12,000 bit / (0.04 s × 0.1) = 3.66 Mbit/s of 12.
+    facts = facts_of("flow.F.backup=['b']", 'link.b.loss={model="bernoulli",rate=0.01}')
+    assert carried_bps(facts, path_of(facts, "b")) == pytest.approx(3.66e6)
+
+
+def test_backup_without_an_open_path_has_no_evidence() -> None:
+    facts = facts_of("flow.F.backup=['b']", "flow.F.paths=default")
+    assert evidence(facts, "backup") == 0.0
+    assert evidence(facts, "path-not-used") == 0.0
+    # The connection begins on path b then: 0.9 × 12 − 6.4 = 4.4 Mbit/s more.
+    assert evidence(facts, "initial-path", '"b"') == pytest.approx(4.4 / 10.8, rel=1e-6)
+
+
+def test_return_link_limits_a_backup() -> None:
+    def full(document: Any) -> None:
+        for link in document["links"]:
+            if link["direction"] == "reverse":
+                link["utilisation"] = 0.95
+
+    slow = [f"link.{name}.reverse.rate=40 kbit/s" for name in ("a", "b")]
+    facts = facts_of("flow.F.backup=['b']", *slow, change=full)
+    # 40 kbit/s of acknowledgements suffice for 6.4 Mbit/s on path a, and for as much on path b.
+    assert carried_bps(facts, path_of(facts, "b")) == pytest.approx(6.4e6)
+
+
+def test_answers_are_divided_by_round_trips_and_rates() -> None:
+    def slow(document: Any) -> None:
+        document["flows"][0]["response_time_s"]["mean"] = 0.1
+
+    facts = facts_of('flow.F.workload={kind="request-response",response="30 kB"}', change=slow)
+    # 30 kB are 258 kbit with headers. Half of it takes 16.1 ms at 8 Mbit/s after 20 ms, and 10.8 ms at 12 Mbit/s after
+    # 0.75 × 40 + 0.25 × 20 = 35 ms: 45.8 of 100 ms, of which 80 % count.
+    assert share_of_divided_answers(facts, (0.5, 0.5)) == pytest.approx(0.8 * (1.0 - 0.4575), rel=1e-3)
+    # All of it on the first path takes 20 + 32.3 ms.
+    assert share_of_divided_answers(facts, (1.0,)) == pytest.approx(0.8 * (1.0 - 0.5226), rel=1e-3)
+    # A scheduler that prefers the same path changes nothing.
+    assert evidence(facts, "scheduler", "blest") < 0.1 < evidence(facts, "scheduler", "round-robin")
+
+
+def test_longer_packets_save_headers() -> None:
+    def full(document: Any) -> None:
+        for link in document["links"]:
+            link["utilisation"] = 1.0
+
+    facts = facts_of("flow.F.mtu=576", "link_defaults.overhead=200", change=full)
+    # 504 of 776 bytes are payload, with long packets 1428 of 1700.
+    assert evidence(facts, "mtu") == pytest.approx(1.0 - (504 / 776) / (1428 / 1700), rel=1e-6)
+
+
+def test_single_path_protocol_has_room_on_one_path() -> None:
+    facts = facts_of("flow.F.protocol=sctp")
+    assert [path.name for path in facts.data_paths] == ["a"]
+    assert facts.room_bps <= 0.93 * 8e6
+
+
+def test_few_repetitions_do_not_use_a_path() -> None:
+    def repeated(document: Any) -> None:
+        first, second = document["flows"][0]["paths"]
+        first["data_packets"], second["data_packets"] = 1000, 20
+
+    assert facts_of("flow.F.protocol=sctp", change=repeated).unused_links() == ["b"]
+
+
+def test_losses_of_all_links_are_named_together() -> None:
+    def lost(document: Any) -> None:
+        for link in document["links"]:
+            link["drops_by_cause"]["loss"] = 40 if link["name"] == "a" and link["direction"] == "forward" else 1
+
+    rates = [f'link.{name}.loss={{model="bernoulli",rate=0.00{digit}}}' for name, digit in (("a", 5), ("b", 1))]
+    found = [p for kind, p in proposed(facts_of(*rates, change=lost)) if kind.name == "random-loss"]
+    assert [each.subject for each in found] == ["a, b", "a", "b"]
+    assert found[0].evidence == pytest.approx(found[1].evidence)
+    assert found[2].evidence == 0.0
+
+
+def dropping(*nodes: str) -> Scenario:
+    settings = [f"router.{node}.source_routes=drop" for node in nodes]
+    return Scenario.from_file(GATEWAYS).with_settings(("duration=6 s", "warmup=1 s", *settings))
+
+
+def test_router_that_drops_source_routes_is_the_cause() -> None:
+    document = anabranch.run(dropping("G1", "G2")).document
+    found = first_finding(document)
+    assert found is not None
+    assert found.kind == "source-routes"
+    assert 'Router "G2" dropped ' in str(likely_cause(document))
+    assert evidence(Facts.of(document, None), "coupling") == 0.0
+
+
+def test_remedy_for_source_routes_is_measured() -> None:
+    found = explain(dropping("G2"), Options(reps=1, time_limit_s=600.0)).first
+    assert (found.kind, found.settings) == ("source-routes", ('router.G2.source_routes="forward"',))
+    assert found.net > 0.8
