@@ -5,6 +5,7 @@
 
 use super::gaps::Change;
 use super::outstanding::{Chunk, Outstanding};
+use super::shares::{BufferShares, Use};
 use super::streams::{self, Piece, SendQueue};
 use crate::common::Core;
 use crate::counters::Blocking;
@@ -88,6 +89,8 @@ pub(crate) struct Outbound {
     /// Last recorded reason for which new data waits.
     waiting: Option<DecisionReason>,
     pub states: Vec<PathState>,
+    /// Shares of the buffers by need.
+    pub shares: BufferShares,
 }
 
 impl Outbound {
@@ -122,6 +125,7 @@ impl Outbound {
             closing: false,
             waiting: None,
             states: Vec::new(),
+            shares: BufferShares::default(),
         };
         outbound.paths_changed(core);
         outbound
@@ -298,6 +302,8 @@ impl Outbound {
             return self.choose_fixed_path(core, now, &shared);
         }
         self.states.clear();
+        let ordered = self.queue.peek().is_some_and(|message| !message.unordered);
+        self.shares.divide(core, &shared, Use { ordered, widest: self.widest, renegable: self.renegable });
         let splitting = core.splitting();
         let rates = core.config.scheduler.wants_rates;
         for (at, path) in core.paths.iter().enumerate() {
@@ -309,7 +315,7 @@ impl Outbound {
                 && !has_lost_chunks
                 && path.is_released(now)
                 && core.admits((cwnd, in_window), path, len)
-                && path.has_share(splitting, &shared)
+                && self.shares.permission(splitting, path, &shared) == SendPermission::Admitted
             {
                 queueable = (cwnd - in_window).min(self.window());
             }
@@ -601,7 +607,7 @@ impl Outbound {
         if !core.config.cmt {
             return None;
         }
-        match core.splitting().judge(path.occupancy(), path.mss, shared) {
+        match self.shares.permission(core.splitting(), path, shared) {
             SendPermission::Admitted => None,
             SendPermission::SendBufferShare => Some(sender(
                 path.totals.in_flight(),

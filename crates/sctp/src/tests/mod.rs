@@ -22,6 +22,7 @@ mod redundant;
 mod renege;
 mod renumbering;
 mod restart;
+mod shares;
 mod silence;
 mod spurious;
 mod stream_paths;
