@@ -4,6 +4,7 @@ mod applications;
 mod arrivals;
 mod background;
 mod bbr;
+mod buffer_shares;
 mod by_hand;
 mod captures;
 mod cases;
