@@ -343,7 +343,7 @@ impl Tcb {
             return;
         }
         let flight = self.nxt - una;
-        let limited = una < self.limited_until;
+        let limited = self.used.was_full(una);
         let mut effects = AckEffects { acked: ack - una, ..AckEffects::default() };
         if effects.acked > 0 {
             let acked = self.board.acknowledge(ack);
@@ -375,7 +375,7 @@ impl Tcb {
                 acked: data,
                 rtt: acked.newest.map(|sent| context.now.since(sent)),
                 srtt: self.rtt.srtt(),
-                cwnd_limited: limited,
+                cwnd_limited: limited || self.used_half_in_slow_start(context, una),
             });
             self.attempts = 0;
             self.unreachable = false;
@@ -410,6 +410,12 @@ impl Tcb {
         if self.config.recovery == Recovery::Rack {
             self.schedule_tail_probe(context);
         }
+    }
+
+    /// Returns true if the window is in slow start, and more than half of it was outstanding with the data at `una`.
+    fn used_half_in_slow_start(&self, context: &Context<'_>, una: u64) -> bool {
+        let window = context.congestion.window(self.path);
+        window < context.congestion.ssthresh(self.path) && self.used.exceeded_half(una, window)
     }
 
     /// Returns true if nothing is in flight or marked lost. An acknowledgement without effects then only accompanies

@@ -21,9 +21,12 @@ mod time_based;
 mod time_wait;
 mod timers;
 mod undo;
+mod window_use;
 
 #[cfg(test)]
 mod adversarial_tests;
+#[cfg(test)]
+mod growth_tests;
 #[cfg(test)]
 mod life_tests;
 #[cfg(test)]
