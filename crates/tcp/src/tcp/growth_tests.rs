@@ -7,24 +7,24 @@ use anabranch_multipath::congestion::Choice;
 use anabranch_testkit::harness::Pair;
 
 /// Bytes of a segment: 1500 without the headers.
-const MSS: u64 = 1460;
+pub(super) const MSS: u64 = 1460;
 /// Bytes that are acknowledged before a test begins.
-const BEFORE: u64 = 1000;
+pub(super) const BEFORE: u64 = 1000;
 
-fn config(congestion: &str) -> Config {
+pub(super) fn config(congestion: &str) -> Config {
     let congestion = Choice::find(congestion).expect("the name is in the table");
     Config { congestion, timestamps: false, ..Config::default() }
 }
 
 /// A client with an initial window of ten segments, whose segments from now on do not arrive.
-fn sender(config: &Config) -> Pair<Connection> {
+pub(super) fn sender(config: &Config) -> Pair<Connection> {
     let mut pair = established(config, BEFORE);
     pair.wires.values_mut().for_each(|wire| wire.up = false);
     assert_eq!(segments(&pair), (10, None));
     pair
 }
 
-fn path(pair: &Pair<Connection>) -> PathReport {
+pub(super) fn path(pair: &Pair<Connection>) -> PathReport {
     pair.ends[0].report().paths[0]
 }
 
@@ -35,13 +35,13 @@ fn segments(pair: &Pair<Connection>) -> (u64, Option<u64>) {
 }
 
 /// Writes segments and waits for a round-trip time.
-fn write(pair: &mut Pair<Connection>, segments: u64) {
+pub(super) fn write(pair: &mut Pair<Connection>, segments: u64) {
     assert_eq!(pair.ends[0].write(pair.now, Write::bytes(segments * MSS)), segments * MSS);
     pair.run_until(pair.now.as_secs_f64() + 0.02);
 }
 
 /// Acknowledges the first `count` segments.
-fn acknowledge(pair: &mut Pair<Connection>, count: u64) {
+pub(super) fn acknowledge(pair: &mut Pair<Connection>, count: u64) {
     let ack = pair.ends[0].block().first.add((BEFORE + count * MSS) as u32);
     forge(pair, 1, |segment| segment.ack = ack);
     pair.settle();

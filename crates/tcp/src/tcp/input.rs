@@ -292,6 +292,8 @@ impl Tcb {
             self.update_window(context.now, (start, ack), segment);
             let window_changed = self.peer.bytes != window_before;
             self.acknowledge(context, (ack, window_changed), segment);
+        } else {
+            self.take_late_sack(context, ack, segment);
         }
         if !self.config.ecn {
             return true;
@@ -362,7 +364,7 @@ impl Tcb {
             let data = effects.acked - u64::from(fin_acked);
             self.counters.bytes_acked += data;
             self.sample_rtt(context, flight, (acked.oldest, segment.options.timestamps));
-            self.take_sack(context, segment, &mut effects);
+            self.take_sack(context, (ack, segment), &mut effects);
             if self.tells_delays
                 && data > 0
                 && let Some(sent) = acked.newest
@@ -384,7 +386,7 @@ impl Tcb {
                 self.on_fin_acknowledged(context);
             }
         } else {
-            self.take_sack(context, segment, &mut effects);
+            self.take_sack(context, (ack, segment), &mut effects);
             let bare = segment.payload.is_empty() && !segment.flags.intersects(Flags::FIN);
             // A duplicate acknowledgement by RFC 5681 §2, or with SACK one that reports new data (RFC 6675 §2).
             let duplicate = if self.agreed.sack { effects.delivered > 0 } else { bare && !window_changed };
@@ -392,12 +394,23 @@ impl Tcb {
                 self.duplicates += 1;
             }
         }
-        self.detect_spurious(context, &effects, segment.options.timestamps);
+        self.apply(context, &effects, (segment.options.timestamps, limited));
+    }
+
+    /// Applies the effects of an acknowledgement to loss recovery, rate samples and timers. `limited` means that the
+    /// acknowledged data had filled the window.
+    pub(super) fn apply(
+        &mut self,
+        context: &mut Context<'_>,
+        effects: &AckEffects,
+        (timestamps, limited): (Option<Timestamps>, bool),
+    ) {
+        self.detect_spurious(context, effects, timestamps);
         if effects.delivered > 0 {
             self.limiting.delivered += effects.delivered;
             self.limiting.peak.update(context.now, self.limiting.delivered, self.rtt.srtt());
         }
-        self.detect_loss(context, &effects);
+        self.detect_loss(context, effects);
         self.tell_rate(context, limited);
         if effects.acked > 0 {
             self.timers.user = None;
@@ -451,41 +464,6 @@ impl Tcb {
             if elapsed < 1 << 20 {
                 self.rtt.sample_of(Duration::from_millis(u64::from(elapsed)), expected);
             }
-        }
-    }
-
-    fn take_sack(&mut self, context: &mut Context<'_>, segment: &Segment, effects: &mut AckEffects) {
-        if !self.agreed.sack || segment.options.sack.is_empty() {
-            return;
-        }
-        let blocks = segment.options.sack.as_slice();
-        for (index, &(left, right)) in blocks.iter().enumerate() {
-            let (left, right) = (self.send_position(left), self.send_position(right));
-            if left >= right || right > self.nxt {
-                continue; // empty, reversed, or of unsent data (a wrapped position is huge)
-            }
-            let within_next = blocks
-                .get(index + 1)
-                .is_some_and(|&(l, r)| self.send_position(l) <= left && right <= self.send_position(r));
-            if index == 0 && (right <= self.una || within_next) {
-                effects.duplicate = Some((left, right)); // RFC 2883 §4
-                continue;
-            }
-            if right <= self.una {
-                continue;
-            }
-            let (rack, rtt, rate) = (&mut self.rack, &self.rtt, &mut self.rate);
-            self.board.sack(left.max(self.una), right, |sent| {
-                effects.delivered += u64::from(sent.len);
-                if !sent.ambiguous {
-                    effects.original =
-                        Some(effects.original.map_or(sent.start, |first| first.min(sent.start)));
-                }
-                rack.delivered(context.now, (sent.at, sent.end(), sent.ambiguous), rtt);
-                if let Some(rate) = rate {
-                    rate.delivered(context.now, sent.start..sent.end());
-                }
-            });
         }
     }
 

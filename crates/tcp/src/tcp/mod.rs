@@ -15,6 +15,7 @@ mod rate;
 mod receiver;
 mod recovery;
 mod scoreboard;
+mod selective;
 mod suspect;
 mod tcb;
 mod time_based;
@@ -31,6 +32,8 @@ mod growth_tests;
 mod life_tests;
 #[cfg(test)]
 mod path_mtu_tests;
+#[cfg(test)]
+mod selective_tests;
 #[cfg(test)]
 mod spurious_tests;
 #[cfg(test)]
