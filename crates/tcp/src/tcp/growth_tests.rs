@@ -1,6 +1,7 @@
 //! Growth of the window by data that does not fill it.
 
 use super::adversarial_tests::{established, forge};
+use super::selective_tests::report;
 use super::{Config, Connection};
 use anabranch_endpoint::endpoint::{Endpoint, PathReport, Write};
 use anabranch_multipath::congestion::Choice;
@@ -102,4 +103,36 @@ fn congestion_avoidance_needs_a_full_window() {
     write(&mut pair, 5);
     acknowledge(&mut pair, 25);
     assert_eq!(segments(&pair), (6, Some(5)));
+}
+
+#[test]
+fn late_segment_opens_window_by_itself_only() {
+    for sack in [true, false] {
+        let mut pair = sender(&Config { sack, ..config("reno") });
+        report(&mut pair, 0, &[], 1000);
+        write(&mut pair, 10);
+        // Segment 0 is late: segments 1 and 2 cause duplicate acknowledgements.
+        for arrived in [2, 3] {
+            let range = sack.then_some((1, arrived));
+            report(&mut pair, 0, range.as_slice(), 1000);
+            assert_eq!(segments(&pair), (10, None), "{sack}");
+        }
+        for (acknowledged, window) in [(3, 11), (5, 13), (10, 18)] {
+            acknowledge(&mut pair, acknowledged);
+            assert_eq!(segments(&pair), (window, None), "SACK {sack}: {acknowledged}");
+        }
+    }
+}
+
+#[test]
+fn path_that_reorders_opens_window_by_all_data() {
+    let mut pair = sender(&config("reno"));
+    write(&mut pair, 10);
+    report(&mut pair, 0, &[(1, 2)], 1000);
+    acknowledge(&mut pair, 2);
+    assert_eq!(segments(&pair), (11, None));
+    // The sender knows now that the path reorders (RFC 8985 §6.2 step 3).
+    report(&mut pair, 2, &[(3, 5)], 1000);
+    acknowledge(&mut pair, 5);
+    assert_eq!(segments(&pair), (14, None));
 }

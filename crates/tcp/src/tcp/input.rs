@@ -346,6 +346,7 @@ impl Tcb {
         }
         let flight = self.nxt - una;
         let limited = self.used.was_full(una);
+        let reorders = self.rack.reordering;
         let mut effects = AckEffects { acked: ack - una, ..AckEffects::default() };
         if effects.acked > 0 {
             let acked = self.board.acknowledge(ack);
@@ -374,7 +375,7 @@ impl Tcb {
             context.congestion.on_ack(&Ack {
                 now: context.now,
                 path: self.path,
-                acked: data,
+                acked: if reorders { data } else { self.growth(data, effects.delivered) },
                 rtt: acked.newest.map(|sent| context.now.since(sent)),
                 srtt: self.rtt.srtt(),
                 cwnd_limited: limited || self.used_half_in_slow_start(context, una),
@@ -423,6 +424,24 @@ impl Tcb {
         if self.config.recovery == Recovery::Rack {
             self.schedule_tail_probe(context);
         }
+    }
+
+    /// Number of `data` newly acknowledged bytes that may open the window, of which `delivered` were not reported before.
+    ///
+    /// A SACK or a duplicate acknowledgement that reported data opened no window, and the cumulative acknowledgement of
+    /// this data opens none either (RFC 5681 §3.1: previously unacknowledged data; Linux: `tcp_newly_delivered`).
+    /// Otherwise one late segment would open the window by all data behind it, in one burst. All data counts in recovery,
+    /// where the window does not grow, or by one packet at most (RFC 3465 §2.3), and a control may estimate a rate. The caller
+    /// counts all data on a path that is known to reorder, as otherwise its window would grow slower.
+    fn growth(&self, data: u64, delivered: u64) -> u64 {
+        if self.is_recovering() {
+            return data;
+        }
+        if self.agreed.sack {
+            return data.min(delivered);
+        }
+        let (mss, reported) = (u64::from(self.mss), u64::from(self.duplicates) * u64::from(self.mss));
+        data.saturating_sub(reported).max(data.min(mss))
     }
 
     /// Returns true if the window is in slow start, and more than half of it was outstanding with the data at `una`.

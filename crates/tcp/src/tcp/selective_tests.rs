@@ -7,7 +7,7 @@ use anabranch_testkit::harness::Pair;
 
 /// The server acknowledges the first `count` segments and reports ranges of segments. Later segments do not fit into its
 /// window of `window` bytes.
-fn report(pair: &mut Pair<Connection>, count: u64, ranges: &[(u64, u64)], window: u16) {
+pub(super) fn report(pair: &mut Pair<Connection>, count: u64, ranges: &[(u64, u64)], window: u16) {
     let first = pair.ends[0].block().first;
     let position = |segments: u64| first.add((BEFORE + segments * MSS) as u32);
     forge(pair, 1, |segment| {
@@ -56,7 +56,7 @@ fn late_report_of_a_duplicate_counts() {
         write(&mut pair, 10);
         acknowledge(&mut pair, 6);
         assert_eq!(quarters(&pair), 1);
-        // The block is below the number of its own segment (RFC 2883 §4), or only below that of the newer one.
+        // The first block is a duplicate if it ends at or below the number of the same segment (RFC 2883 §4).
         report(&mut pair, acknowledged, &[range], 1000);
         assert_eq!((quarters(&pair), sacked(&pair)), (expected, 0), "{acknowledged} {range:?}");
     }
