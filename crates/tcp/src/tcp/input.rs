@@ -48,6 +48,12 @@ impl Tcb {
         true
     }
 
+    /// Refuses data from now on: the application has closed, and an RST shows the peer that its data is lost (RFC 9293
+    /// §3.6.1).
+    pub fn refuse_data(&mut self) {
+        self.receiver.refuses = true;
+    }
+
     /// Resets the sender of a segment for a connection that does not exist (RFC 9293 §3.5.2).
     fn refuse(&mut self, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
@@ -181,11 +187,18 @@ impl Tcb {
         {
             (self.clock.recent, self.clock.recent_at) = (value, context.now);
         }
-        let believed = self.process_ack(context, start, segment);
-        if believed {
-            self.process_payload(context, (start, ecn), segment);
+        if !self.process_ack(context, start, segment) {
+            return false;
         }
-        believed
+        let len = u64::from(segment.payload.len);
+        if self.receiver.refuses && len > 0 && start + len > self.receiver.nxt {
+            // The peer accepts this RST, since the number is the one that it expects (RFC 5961 §3.2).
+            self.refuse(segment);
+            self.end(Reason::Aborted);
+            return true;
+        }
+        self.process_payload(context, (start, ecn), segment);
+        true
     }
 
     /// Returns true if PAWS rejects the segment (RFC 7323 §5). After a long silence no timestamp is rejected, because
