@@ -369,6 +369,7 @@ impl Tcb {
             }
             effects.delivered += acked.delivered;
             effects.original = acked.original;
+            self.rack.note_order(acked.original);
             // RFC 8985 §6.2 step 2: an echo from before the retransmission shows that the original has arrived.
             let original = |sent| self.echoes_before(segment.options.timestamps, sent);
             if let Some(latest) = acked.latest.filter(|&(sent, _, again)| !(again && original(sent))) {
@@ -379,6 +380,12 @@ impl Tcb {
             self.counters.bytes_acked += data;
             self.sample_rtt(context, flight, (acked.oldest, segment.options.timestamps));
             self.take_sack(context, (ack, segment), &mut effects);
+            if let Some(last) = acked
+                .last
+                .filter(|&(sent, again)| !(again && self.echoes_before(segment.options.timestamps, sent)))
+            {
+                self.rack.sample(context.now, last, &self.rtt);
+            }
             if self.tells_delays
                 && data > 0
                 && let Some(sent) = acked.newest

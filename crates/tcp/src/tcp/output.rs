@@ -226,6 +226,11 @@ impl Tcb {
         None
     }
 
+    /// Returns a bare acknowledgement, if one is due now.
+    pub fn poll_ack(&mut self, context: &mut Context<'_>) -> Option<Packet> {
+        (self.is_synchronised() && self.receiver.wants_ack()).then(|| self.base(context, self.nxt, 0))
+    }
+
     /// Rules 3 and 4 of RFC 6675 `NextSeg`, for a sender without new data that could cause acknowledgements.
     fn next_rescue(&mut self, context: &Context<'_>) -> Option<usize> {
         let RecoveryPhase::Recovery { until, rescued } = self.phase else { return None };

@@ -3,6 +3,7 @@
 use super::adversarial_tests::forge;
 use super::growth_tests::{BEFORE, MSS, acknowledge, config, path, sender, write};
 use super::{Connection, LossState};
+use anabranch_base::time::Duration;
 use anabranch_testkit::harness::Pair;
 
 /// The server acknowledges the first `count` segments and reports ranges of segments. Later segments do not fit into its
@@ -60,4 +61,18 @@ fn late_report_of_a_duplicate_counts() {
         report(&mut pair, acknowledged, &[range], 1000);
         assert_eq!((quarters(&pair), sacked(&pair)), (expected, 0), "{acknowledged} {range:?}");
     }
+}
+
+#[test]
+fn last_segment_of_acknowledgement_gives_sample() {
+    let mut pair = sender(&config("reno"));
+    write(&mut pair, 10);
+    report(&mut pair, 0, &[(1, 3), (8, 9)], 1000);
+    assert_eq!(pair.ends[0].block().loss_state(), LossState::Recovery);
+    // Segment 0 was retransmitted 20 ms after the others. After 25 ms its retransmission is acknowledged together with
+    // segment 3, which was sent once, before segment 8: the path reorders (RFC 8985 §6.2 step 3).
+    pair.run_until(pair.now.as_secs_f64() + 0.025);
+    report(&mut pair, 4, &[(8, 9)], 1000);
+    let rack = &pair.ends[0].block().rack;
+    assert_eq!((rack.rtt, rack.reordering), (Duration::from_millis(45), true));
 }
