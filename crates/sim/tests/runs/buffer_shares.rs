@@ -27,20 +27,21 @@ impl Case {
     /// Goodput from 8 s to 20 s over some of the paths, Mbit/s.
     fn goodput(&self, protocol: &str, paths: &[usize]) -> f64 {
         let Self { buffer, keys, .. } = self;
-        let mut text = format!(
+        let mut parts = vec![format!(
             "duration = \"20 s\"\nwarmup = \"8 s\"\n[[flow]]\nname = \"F\"\nfrom = \"S\"\nto = \"D\"\n\
              protocol = \"{protocol}\"\nsend_buffer = \"{buffer} B\"\nreceive_buffer = \"{buffer} B\"\n{keys}\n"
-        );
+        )];
         for &at in paths {
             let (rate, delay) = self.paths[at];
-            text += &format!(
+            parts.push(format!(
                 "[[link]]\nname = \"path-{at}\"\nbetween = [\"S\", \"D\"]\nrate = \"{rate} Mbit/s\"\n\
                  delay = \"{delay} ms\"\nqueue = {{ kind = \"fifo\", limit = \"100 packets\" }}\n"
-            );
+            ));
         }
         if let Some((at, change)) = self.event.filter(|(at, _)| paths.contains(at)) {
-            text += &format!("[[event]]\nat = \"6 s\"\nlink = \"path-{at}\"\nset = {{ {change} }}\n");
+            parts.push(format!("[[event]]\nat = \"6 s\"\nlink = \"path-{at}\"\nset = {{ {change} }}\n"));
         }
+        let text = parts.concat();
         let scenario = scenario::parse(&text, "shares.toml", &[]).unwrap_or_else(|e| panic!("{e}\n{text}"));
         anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows[0].goodput_bps / 1e6
     }
