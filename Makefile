@@ -241,11 +241,12 @@ packetdrill: $(VENV)/.installed
 	$(CARGO) build --locked --quiet -p anabranch-packetdrill
 	$(BIN)/python tests/packetdrill.py target/debug/libanabranch_packetdrill.so $(if $(TCP),--tcp $(TCP)) $(if $(MPTCP),--mptcp $(MPTCP))
 
-# Runs in real time fail where other programs delay them. A test that failed is repeated once; its failure stays in the
-# output. Which ones failed stands in a cache, which pytest has for these tests alone.
+# Runs in real time fail where other programs delay them. Tests that failed (status 1) are repeated once; their failures stay
+# in the output. The folder has the list of these tests.
 MACHINE_TESTS := $(BIN)/pytest -m machine -o addopts='-q --strict-markers' -o cache_dir=target/tests-of-machine
 test-of-machine: $(PROGRAMS)
-	$(MACHINE_TESTS) || { echo "the tests that failed run once more"; $(MACHINE_TESTS) --last-failed --last-failed-no-failures none; }
+	@rm -rf target/tests-of-machine
+	$(MACHINE_TESTS) || { [ $$? -eq 1 ] && echo "the tests that failed run once more" && $(MACHINE_TESTS) --last-failed --last-failed-no-failures none; }
 
 # Two processes, by the names of the files: tests of the machine wait most of the time.
 test-of-code-1: $(PROGRAMS)

@@ -80,6 +80,27 @@ def test_best_path_alone_exceeds_the_bound() -> None:
     assert facts_of("flow.F.send_buffer=32 kB").buffered_bps == pytest.approx(0.93 * 8e6)
 
 
+def test_backup_does_not_lower_the_bound() -> None:
+    # 8 Mbit over the longest round trip with data, not over that of a backup, which no data waits for.
+    def backup(document: Any) -> None:
+        path = next(p for p in document["flows"][0]["paths"] if p["name"] == "b")
+        path.update(backup=True, srtt_mean_s=1.0, data_packets=0)
+
+    facts = facts_of("flow.F.send_buffer=1 MB", "flow.F.receive_buffer=1 MB", change=backup)
+    assert facts.buffered_bps == pytest.approx(8e6 / path_of(facts, "a").rtt_s)
+
+
+def test_unknown_rate_does_not_lower_the_bound() -> None:
+    # The rate of a trace is not known. The best path alone then has what its buffer permits: 0.8 Mbit in a round trip.
+    def trace(document: Any) -> None:
+        for link in document["scenario"]["link"]:
+            link["rate"] = {"trace": "rates.mahi"}
+
+    facts = facts_of("flow.F.send_buffer=100 kB", "flow.F.receive_buffer=100 kB", change=trace)
+    assert [path.rate_bps for path in facts.paths] == [None, None]
+    assert facts.buffered_bps == pytest.approx(0.93 * 0.8e6 / path_of(facts, "a").rtt_s)
+
+
 def test_application_bounds_other_remedies() -> None:
     def idle(document: Any) -> None:
         document["flows"][0]["limited_s"]["application"] = 0.9

@@ -227,7 +227,7 @@ impl Association {
             counts.pending = None;
             direction.recover = Some(end);
             if let Some(chunk) = direction.recent.get_mut(number) {
-                move_to(at, chunk, (side, &mut self.paths));
+                move_to(at, (number, chunk), (side, &mut self.paths));
             }
         } else {
             counts.new += u64::from(len);
@@ -352,14 +352,18 @@ fn acknowledge(
     len
 }
 
-/// Moves a retransmitted chunk to the path that carried it last.
-fn move_to(at: usize, chunk: &mut crate::recent::Chunk, (side, paths): (usize, &mut [Path])) {
+/// Moves a retransmitted chunk to the path that carried it last. The path before takes its round-trip sample from
+/// another chunk.
+fn move_to(at: usize, (tsn, chunk): (u64, &mut crate::recent::Chunk), (side, paths): (usize, &mut [Path])) {
     let (before, len) = (usize::from(chunk.path), u64::from(chunk.len));
     if before == at {
         return;
     }
     chunk.path = at as u8;
     paths[at].counts[side].moved += len;
+    if let Some(path) = paths.get_mut(before) {
+        path.counts[side].pending.take_if(|(pending, _)| *pending == tsn);
+    }
     if !chunk.is_acked {
         paths[at].counts[side].outstanding += len;
         let old = &mut paths[before].counts[side];

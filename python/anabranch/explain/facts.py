@@ -333,11 +333,12 @@ class Facts:
         A byte occupies a buffer for a round trip. Data of all paths wait for that of the longest path, unless the flow
         uses its best path only.
         """
-        trips = [path.rtt_s for path in self.paths if path.rtt_s > 0.0]
+        used = [path for path in self.data_paths if path.rtt_s > 0.0]
+        trips = [path.rtt_s for path in used]
         if not trips or math.isinf(self.buffer_bits):
             return math.inf
         bits = self.buffer_bits
-        single = (min(path.rate_bps or 0.0, bits / path.rtt_s) for path in self.paths if path.rtt_s > 0.0)
+        single = (min(path.rate_bps or math.inf, bits / path.rtt_s) for path in used)
         return max(bits / max(trips), PAYLOAD_SHARE * max(single))
 
     @property

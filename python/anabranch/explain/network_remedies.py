@@ -208,7 +208,7 @@ def source_routes(facts: Facts) -> Iterator[Proposal]:
 
 
 def _source_routes(facts: Facts) -> Iterator[Proposal]:
-    lost = [path for path in facts.paths if not path.was_open]
+    lost = [path for path in facts.paths if not path.was_open and not path.report["backup"]]
     for router in facts.document.get("routers", []):
         node = router["node"]
         through = [path for path in lost if any(node in facts.ends_of(side.link) for side in path.there)]

@@ -96,7 +96,7 @@ pub struct Ack {
     pub now: Time,
     /// The path whose data the acknowledgement covers.
     pub path: PathId,
-    /// Newly acknowledged bytes, α.
+    /// Newly acknowledged bytes, α, without those that a selective acknowledgement reported before, outside of recovery (TCP).
     pub acked: u64,
     /// The round-trip time that this acknowledgement measured, if it measured one.
     pub rtt: Option<Duration>,

@@ -175,7 +175,7 @@ pub struct Connection {
     /// Time of the last opportunistic retransmission.
     pub(super) opportunistic_at: Option<Time>,
     pub(super) closing: bool,
-    /// Subflow that owes the `DATA_ACK` of the peer's `DATA_FIN` before its own FIN.
+    /// Subflow with an acknowledgement due, which carries the `DATA_ACK` of the peer's `DATA_FIN` before any FIN.
     pub(super) acknowledges_end: Option<usize>,
     pub(super) fast_closing: bool,
     /// True until there is a second subflow that may have carried data of either end.

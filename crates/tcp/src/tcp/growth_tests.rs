@@ -49,7 +49,7 @@ pub(super) fn acknowledge(pair: &mut Pair<Connection>, count: u64) {
 }
 
 #[test]
-fn slow_start_grows_to_twice_the_outstanding_data() {
+fn slow_start_grows_while_half_is_outstanding() {
     for congestion in ["reno", "cubic", "lia", "olia", "balia"] {
         for (written, steps) in [
             (5, &[(2, 10), (5, 10)][..]), // half of the window

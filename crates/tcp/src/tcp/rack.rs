@@ -101,8 +101,8 @@ impl Rack {
     }
 
     /// Sets the round-trip time to that of a segment which was acknowledged cumulatively. Of all segments that one
-    /// acknowledgement reports, the last in sequence gives the sample (RFC 8985 §6.2 step 2; Linux: `tcp_rack_advance`). A
-    /// segment that had waited for a retransmission prolongs the sample, so that the segments sent with it are not
+    /// acknowledgement reports, the last in sequence gives the sample, as in Linux (`tcp_rack_advance`); RFC 8985 §6.2 step 2
+    /// takes the one that was sent last. A segment that had waited for a retransmission prolongs the sample, so that the segments sent with it are not
     /// marked lost together with this acknowledgement.
     pub fn sample(&mut self, now: Time, (sent, again): (Time, bool), rtt: &RttEstimator) {
         let sample = now.since(sent);

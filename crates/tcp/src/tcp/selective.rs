@@ -51,7 +51,7 @@ impl Tcb {
     /// `tcp_ack`). `ack` is the position of its number; a number before the first data byte has wrapped below zero.
     pub(super) fn take_late_sack(&mut self, context: &mut Context<'_>, ack: u64, segment: &Segment) {
         let ack = if ack > self.una { 0 } else { ack };
-        let mut effects = AckEffects::default();
+        let mut effects = AckEffects { overtaken: true, ..AckEffects::default() };
         self.take_sack(context, (ack, segment), &mut effects);
         if effects.delivered > 0 {
             self.duplicates += 1;
