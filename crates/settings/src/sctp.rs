@@ -83,8 +83,7 @@ settings! {
             => Key::new(
                 "buffer_splitting",
                 Takes::OneOf(words::<Sides>),
-                "The buffers that are split among the paths, so that a slow path cannot fill them: equally (Adhari2011), or \
-                 `\"by-need\"`, both buffers by the paths' windows and round-trip times.",
+                "The buffers that are split among the paths, so that a slow path cannot fill them (Adhari2011).",
             ), at sides
             => Key::new(
                 "splitting_on",
@@ -287,9 +286,8 @@ settings! {
                 "max_burst",
                 Takes::Either(&[Takes::Flag, Takes::Integer { min: 1, max: 1000 }]),
                 "Maximum number of packets of new data per event on a path (Max.Burst, RFC 9260 §6.1). `false` is no \
-                 limit, `true` is 4.",
-            )
-            .on(|| Value::Integer(4));
+                 limit, `true` is the default.",
+            );
         /// Permit a packet while any part of the window is free, so that up to one packet less one byte is in flight
         /// beyond the window (RFC 9260 §6.1 B). If this is false, a packet must fit the window, as with TCP. The
         /// difference is one packet per path; with small windows it decides the shares of a common bottleneck.
@@ -382,18 +380,15 @@ impl Config {
 
     /// Enables concurrent multipath transfer and the options that suit several paths: delayed acknowledgement for
     /// CMT, tail-loss probes, acknowledgements over the nearest path that release data received out of order, and the
-    /// mechanisms against blocked buffers. Max.Burst is off: a SACK over one path acknowledges at once all that has
-    /// arrived over the others, and the window that four packets leave unused still slows the other paths down in a
-    /// coupled control.
+    /// mechanisms against blocked buffers.
     #[must_use]
     pub fn with_cmt(mut self) -> Self {
         self.cmt = true;
         self.dac = true;
         self.tail_loss_probe = true;
-        self.max_burst = None;
         self.sack_path = SackPath::Nearest;
         self.nr_sack = true;
-        self.splitting.sides = Sides::ByNeed;
+        self.splitting.sides = Sides::Both;
         self.rescheduling = Rescheduling { sides: Sides::Both, threshold: 0.4 };
         self.penalisation = true;
         self

@@ -63,7 +63,6 @@ impl Words for Sides {
         named("sender", "each path has its share of the send buffer", Sides::Sender),
         named("receiver", "each path has its share of the advertised window", Sides::Receiver),
         named("both", "each path has its share of both", Sides::Both),
-        named("by-need", "each path has what fills its link, faster paths first", Sides::ByNeed),
     ];
 }
 

@@ -195,14 +195,13 @@ def combinations(protocol: Protocol) -> list[Variant]:
         for word, penalisation in (("only", "false"), ("and penalisation of any", '"any"')):
             found.append(Variant(f"retransmission {word}", {**flow, "penalisation": penalisation}))
         return found
-    for (splitting, divided), (word, rescheduling, penalisation) in itertools.product(
-        (("by-need", "by need"), ("both", "equally"), ("none", "")),
-        (("nothing", "false", "false"), ("rescheduling", "0.4", "false"), ("both", "0.4", "true")),
+    for splitting, (word, rescheduling, penalisation) in itertools.product(
+        ("both", "none"), (("nothing", "false", "false"), ("rescheduling", "0.4", "false"), ("both", "0.4", "true"))
     ):
-        if (splitting, word) == ("by-need", "both"):
+        if (splitting, word) == ("both", "both"):
             continue  # the defaults
         named = {"nothing": "", "rescheduling": "rescheduling", "both": "rescheduling, penalisation"}[word]
-        name = ", ".join(filter(None, (divided, named))) or "none"
+        name = ", ".join(filter(None, ("splitting" if splitting == "both" else "", named))) or "none"
         found.append(
             Variant(
                 name,

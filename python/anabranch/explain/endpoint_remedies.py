@@ -419,7 +419,7 @@ def association(facts: Facts) -> Iterator[Proposal]:
         yield of_flow(facts, {"max_burst": False}, cause, facts.room * facts.waited_share("pacing"))
     if facts.protocol == "cmt-sctp":
         waited = facts.waited_share("send-buffer") + facts.waited_share("receive-window")
-        for value in ("none", "both", "by-need"):
+        for value in ("none", "both"):
             if settings["buffer_splitting"] != value:
                 cause = f'Buffers are split by "{settings["buffer_splitting"]}": a full share blocked the flow'
                 yield of_flow(facts, {"buffer_splitting": value}, cause, 0.5 * facts.room * min(1.0, waited))

@@ -21,19 +21,17 @@ pub enum Sides {
     Receiver,
     /// The send buffer and the receive buffer.
     Both,
-    /// The send buffer and the receive buffer, by the needs of the paths ([`Shares`](super::Shares)) instead of equally.
-    ByNeed,
 }
 
 impl Sides {
     /// True if the send buffer is split.
     pub const fn sender(self) -> bool {
-        matches!(self, Self::Sender | Self::Both | Self::ByNeed)
+        matches!(self, Self::Sender | Self::Both)
     }
 
     /// True if the receive buffer is split.
     pub const fn receiver(self) -> bool {
-        matches!(self, Self::Receiver | Self::Both | Self::ByNeed)
+        matches!(self, Self::Receiver | Self::Both)
     }
 }
 
@@ -59,7 +57,7 @@ pub struct Occupancy {
 
 impl Occupancy {
     /// Returns the bytes that count against the share.
-    pub fn of(self, on: SplittingOn) -> u64 {
+    fn of(self, on: SplittingOn) -> u64 {
         match on {
             SplittingOn::Outstanding => self.outstanding,
             SplittingOn::Buffered => self.buffered,

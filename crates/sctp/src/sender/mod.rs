@@ -9,7 +9,6 @@ pub(crate) mod rate;
 pub(crate) mod redundant;
 pub(crate) mod retransmit;
 pub(crate) mod sack;
-pub(crate) mod shares;
 pub(crate) mod stream_paths;
 pub(crate) mod streams;
 pub(crate) mod undo;

@@ -5,7 +5,6 @@
 
 use super::gaps::Change;
 use super::outstanding::{Chunk, Outstanding};
-use super::shares::{BufferShares, Use};
 use super::streams::{self, Piece, SendQueue};
 use crate::common::Core;
 use crate::counters::Blocking;
@@ -89,8 +88,6 @@ pub(crate) struct Outbound {
     /// Last recorded reason for which new data waits.
     waiting: Option<DecisionReason>,
     pub states: Vec<PathState>,
-    /// Shares of the buffers by need.
-    pub shares: BufferShares,
 }
 
 impl Outbound {
@@ -125,7 +122,6 @@ impl Outbound {
             closing: false,
             waiting: None,
             states: Vec::new(),
-            shares: BufferShares::default(),
         };
         outbound.paths_changed(core);
         outbound
@@ -302,8 +298,6 @@ impl Outbound {
             return self.choose_fixed_path(core, now, &shared);
         }
         self.states.clear();
-        let ordered = self.queue.peek().is_some_and(|message| !message.unordered);
-        self.shares.divide(core, &shared, Use { ordered, widest: self.widest, renegable: self.renegable });
         let splitting = core.splitting();
         let rates = core.config.scheduler.wants_rates;
         for (at, path) in core.paths.iter().enumerate() {
@@ -315,7 +309,7 @@ impl Outbound {
                 && !has_lost_chunks
                 && path.is_released(now)
                 && core.admits((cwnd, in_window), path, len)
-                && self.shares.permission(splitting, path, &shared) == SendPermission::Admitted
+                && path.has_share(splitting, &shared)
             {
                 queueable = (cwnd - in_window).min(self.window());
             }
@@ -607,7 +601,7 @@ impl Outbound {
         if !core.config.cmt {
             return None;
         }
-        match self.shares.permission(core.splitting(), path, shared) {
+        match core.splitting().judge(path.occupancy(), path.mss, shared) {
             SendPermission::Admitted => None,
             SendPermission::SendBufferShare => Some(sender(
                 path.totals.in_flight(),

@@ -22,7 +22,6 @@ mod redundant;
 mod renege;
 mod renumbering;
 mod restart;
-mod shares;
 mod silence;
 mod spurious;
 mod stream_paths;

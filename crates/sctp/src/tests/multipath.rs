@@ -9,13 +9,13 @@ use anabranch_testkit::heard::Heard;
 use anabranch_wire::Body;
 use anabranch_wire::sctp::{Chunk, SackFlags};
 
-pub(super) fn cmt(config: &mut Config) {
+fn cmt(config: &mut Config) {
     config.cmt = true;
     config.dac = true;
 }
 
 /// Goodput of a run, Mbit/s: data read between the end of the first second and `secs`.
-pub(super) fn goodput(net: &mut Net, secs: u64) -> f64 {
+fn goodput(net: &mut Net, secs: u64) -> f64 {
     net.connect();
     net.run_until(at_ms(1000));
     let before = net.ends[B].report().delivered;
@@ -96,7 +96,7 @@ fn every_control_and_scheduler_delivers() {
 }
 
 /// Adhari2011's setup: a fast path and an ADSL path, small buffers.
-pub(super) fn dissimilar(sides: Sides, nr_sack: bool, rescheduling: bool) -> (f64, Net) {
+fn dissimilar(sides: Sides, nr_sack: bool, rescheduling: bool) -> (f64, Net) {
     let adsl = Link { rate: 800_000, ..Link::new(1, 28) };
     let fast = Link { queue: 10, ..Link::new(10, 2) };
     let mut net = Net::new(vec![fast, adsl], |_, config| {

@@ -75,7 +75,7 @@ fn switches() -> impl Strategy<Value = Switches> {
     let bits = prop::array::uniform9(any::<bool>());
     let burst = prop_oneof![Just(None), Just(Some(4)), Just(Some(1))];
     let choices = (0..congestion::ALGORITHMS.len(), 0..scheduler::SCHEDULERS.len(), 0_usize..3, 0_usize..5);
-    (bits, burst, choices, (0_usize..5, 0_usize..2), 0_usize..4).prop_map(
+    (bits, burst, choices, (0_usize..4, 0_usize..2), 0_usize..4).prop_map(
         |(
             [cmt, dac, nr_sack, i_data, nagle, fullmesh, overshoot, asconf, partial],
             burst,
@@ -156,7 +156,7 @@ fn apply(config: &mut Settings, switches: &Switches, load: &Load, end: usize) {
         RetransmissionPath::LargestWindow,
         RetransmissionPath::LowestRtt,
     ][switches.retransmission];
-    let sides = |i: usize| [Sides::None, Sides::Sender, Sides::Receiver, Sides::Both, Sides::ByNeed][i];
+    let sides = |i: usize| [Sides::None, Sides::Sender, Sides::Receiver, Sides::Both][i];
     config.splitting = Splitting {
         sides: sides(switches.splitting.0),
         on: [SplittingOn::Outstanding, SplittingOn::Buffered][switches.splitting.1],

@@ -4,7 +4,6 @@ mod applications;
 mod arrivals;
 mod background;
 mod bbr;
-mod buffer_shares;
 mod by_hand;
 mod captures;
 mod cases;
