@@ -72,7 +72,7 @@ impl Tcb {
     fn is_decided_by_new_data(&mut self, effects: &AckEffects) -> bool {
         let RecoveryPhase::Loss { until, frto } = self.phase else { return false };
         if effects.overtaken {
-            return false; // it is no answer to what the timeout sent
+            return false; // a response to packets before the timeout
         }
         let next = match frto {
             Frto::Over => return false,
