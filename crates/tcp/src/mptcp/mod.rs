@@ -4,8 +4,6 @@
 mod adversarial_tests;
 mod connection;
 mod data;
-#[cfg(test)]
-mod data_ack_tests;
 mod driving;
 mod fallback;
 mod gap;
