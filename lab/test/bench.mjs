@@ -8,16 +8,16 @@ import { finish, launch, open, PAGE, ready, write } from "./browser.mjs";
 const ROUNDS = 5;
 const FLOWS = 10;
 const FRAMES_S = 5;
+const FRAMES_RUN = "60 s";
 /** Long enough that the start of a page, which takes a second, is a small part. */
 const EVENTS_RUN = "600 s";
 const LONG_RUN_TIMEOUT_MS = 300_000;
 
 /** Ten flows over one bottleneck, for a duration. */
-function tenFlows(duration = "60 s") {
+function tenFlows(/** @type {string} */ duration) {
   const link = (/** @type {string} */ name, /** @type {string} */ a, /** @type {string} */ b, /** @type {number} */ rate, /** @type {number} */ delay) =>
     `[[link]]\nname = "${name}"\nbetween = ["${a}", "${b}"]\nrate = "${rate} Mbit/s"\ndelay = "${delay} ms"\n\n`;
-  let text = 'title = "Ten flows"\n';
-  text += `duration = "${duration}"\n\n`;
+  let text = `title = "Ten flows"\nduration = "${duration}"\n\n`;
   text += link("bottleneck", "left", "right", 20, 10);
   for (let flow = 0; flow < FLOWS; flow++) {
     text += link(`in-${flow}`, `s${flow}`, "left", 100, 1 + flow) + link(`out-${flow}`, "right", `d${flow}`, 100, 1);
@@ -26,8 +26,11 @@ function tenFlows(duration = "60 s") {
   return text;
 }
 
-/** @param {import("playwright-core").Page} page */
-async function openTenFlows(page, duration = "60 s") {
+/**
+ * @param {import("playwright-core").Page} page
+ * @param {string} duration
+ */
+async function openTenFlows(page, duration) {
   await ready(page);
   await write(page, tenFlows(duration));
   await page.locator("#run").click();
@@ -61,7 +64,7 @@ async function firstPacket() {
 async function frames() {
   const browser = await launch();
   const { page } = await open(browser);
-  await openTenFlows(page);
+  await openTenFlows(page, FRAMES_RUN);
   await page.locator("#speed").fill("8");
   await page.waitForTimeout(1000);
   const measured = await page.evaluate(

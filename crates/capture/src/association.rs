@@ -361,13 +361,12 @@ fn move_to(at: usize, (tsn, chunk): (u64, &mut crate::recent::Chunk), (side, pat
     }
     chunk.path = at as u8;
     paths[at].counts[side].moved += len;
-    if let Some(path) = paths.get_mut(before) {
-        path.counts[side].pending.take_if(|(pending, _)| *pending == tsn);
-    }
+    // Only a chunk that is not acknowledged can be that of a sample.
     if !chunk.is_acked {
         paths[at].counts[side].outstanding += len;
         let old = &mut paths[before].counts[side];
         old.outstanding = old.outstanding.saturating_sub(len);
+        old.pending.take_if(|(pending, _)| *pending == tsn);
     }
 }
 

@@ -138,8 +138,8 @@ pub extern "C" fn lab_sample(handle: u32) -> i32 {
 // SAFETY: the name is used once in the module.
 #[unsafe(no_mangle)]
 pub extern "C" fn lab_row(handle: u32) -> i32 {
-    let bytes = |row: Vec<f64>| row.into_iter().flat_map(f64::to_le_bytes).collect();
-    LAB.with_borrow_mut(|lab| lab.row(handle)).map_or_else(|error| answer(Err(error)), |row| keep(bytes(row)))
+    let bytes = |row: Vec<f64>| row.into_iter().flat_map(f64::to_le_bytes).collect::<Vec<_>>();
+    answer(LAB.with_borrow_mut(|lab| lab.row(handle)).map(bytes))
 }
 
 /// Changes a link: [`Lab::order`].
@@ -210,25 +210,24 @@ unsafe fn input(address: *const u8, len: usize) -> Result<String, LabError> {
     String::from_utf8(bytes.to_vec()).map_err(not_text)
 }
 
-/// Keeps a text for the caller; returns its length, negative for an error.
-fn answer(result: Result<String, LabError>) -> i32 {
-    match result {
-        Ok(text) => keep(text.into_bytes()),
-        Err(error) => {
-            let text = serde_json::to_string(&error).expect("the values have keys of text");
-            -keep(text.into_bytes())
-        }
-    }
+/// Keeps a text or a row for the caller; returns its length, negative for an error.
+fn answer(result: Result<impl Into<Vec<u8>>, LabError>) -> i32 {
+    result.map_or_else(|error| refuse(&error), |output| keep(output.into()))
+}
+
+/// Keeps an error for the caller; returns its length, negative.
+fn refuse(error: &LabError) -> i32 {
+    -keep(serde_json::to_vec(error).expect("the values have keys of text"))
 }
 
 /// The handle of a run, or a negative number as for [`answer`].
 fn opened(result: Result<u32, LabError>) -> i32 {
-    result.map_or_else(|error| answer(Err(error)), |handle| handle as i32)
+    result.map_or_else(|error| refuse(&error), |handle| handle as i32)
 }
 
 /// The result of a function without a text: 0, or a negative number as for [`answer`].
 fn done(result: Result<(), LabError>) -> i32 {
-    result.map_or_else(|error| answer(Err(error)), |()| 0)
+    result.map_or_else(|error| refuse(&error), |()| 0)
 }
 
 fn keep(bytes: Vec<u8>) -> i32 {

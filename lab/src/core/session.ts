@@ -59,7 +59,6 @@ export class Session {
     const begin = performance.now();
     const before = this.core.now();
     const rows: Float64Array[] = [];
-    let rowAt = NaN;
     if (before < until_ns) this.fresh = [];
     const until = Math.min(Math.floor(until_ns), this.end_ns);
     let now = before;
@@ -71,12 +70,12 @@ export class Session {
       this.applyDue(now);
       if (now >= this.nextSample_ns) {
         rows.push(this.core.row());
-        rowAt = now;
         this.nextSample_ns += this.interval_ns;
       }
       if (performance.now() - begin > budget_ms) break;
     }
-    if (rowAt !== now) rows.push(this.core.row());
+    // The second number of a row is its time.
+    if (rows.at(-1)?.[1] !== now) rows.push(this.core.row());
     const sample = this.core.sample();
     return {
       now_ns: now,

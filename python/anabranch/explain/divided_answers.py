@@ -10,7 +10,7 @@ from anabranch.fairness.capacity import MULTIPATH, size_bytes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from anabranch.explain.facts import Facts, PathFacts
+    from anabranch.explain.facts import Facts
 
 BBR_SHARES = (2.0 / 3.0, 1.0 / 3.0)
 """Shares of an answer that two paths carry with BBR, whose window stays near its first size: about 14 of 21 packets."""
@@ -23,25 +23,20 @@ LINUX_WEIGHT = 0.6
 def share_of_divided_answers(facts: Facts, shares: Sequence[float]) -> float:
     """The share of the time of answers that is saved if paths carry the given shares of each answer; 0 if unknown.
 
-    The path with the smallest round trip carries the first share; of equal paths each may be the first, so that they
-    carry equal shares. Half of the requests travel on the first path. An answer ends with the last of its parts.
+    The links back carry the answers. The path with the smallest round trip carries the first share; of equal paths each
+    may be the first, so that they carry equal shares. Half of the requests travel on the first path. An answer ends
+    with the last of its parts.
     """
     size, times = facts.settings["workload"].get("response"), facts.flow.get("response_time_s")
-    paths = sorted(facts.data_paths, key=lambda path: (path.rtt_s, -_answer_rate_bps(path)))
+    paths = sorted(facts.data_paths, key=lambda path: (path.rtt_s, -path.back_bps))
     if facts.protocol not in MULTIPATH or not isinstance(size, str) or not times or len(paths) < len(shares):
         return 0.0
-    if not all(_answer_rate_bps(path) for path in paths):
+    if not all(path.back_bps for path in paths):
         return 0.0
     bits, first_s = 8.0 * size_bytes(size) / PAYLOAD_SHARE, paths[0].rtt_s
     parts = []
     for path, share in zip(paths, shares, strict=False):
         part = 1.0 / len(shares) if paths[len(shares) - 1].rtt_s == first_s else share
         trip_s = 0.75 * path.rtt_s + 0.25 * first_s
-        parts.append(trip_s + part * bits / _answer_rate_bps(path))
+        parts.append(trip_s + part * bits / path.back_bps)
     return max(0.0, _DIVIDED_WEIGHT * (1.0 - max(parts) / times["mean"]))
-
-
-def _answer_rate_bps(path: PathFacts) -> float:
-    """Rate of the links that carry the answers, bit/s; 0 if unknown."""
-    rates = [side.rate_bps or 0.0 for side in path.back]
-    return min(rates, default=0.0)

@@ -209,7 +209,7 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
     shares = [(facts.while_open(path.goodput_bps) / path.rate_bps, path) for path in facts.paths if path.rate_bps]
     share, idle = min(shares, key=lambda each: each[0], default=(1.0, None))
     where = "" if idle is None else f': path "{idle.name}" carried {100 * share:.0f} % of its rate'
-    evidence = 0.3 * facts.gap * (1.0 - min(1.0, share))
+    evidence, late_share = 0.3 * facts.gap * (1.0 - min(1.0, share)), 0.0
     if not facts.is_on_kernel:
         is_own = current == "redundant" or facts.waited_share("scheduler") >= _MIN_EVIDENCE
         late_share = held_up(facts) * (1.0 if can_fill_queue(facts) else _SMALL_BUFFER_WEIGHT)
@@ -217,14 +217,18 @@ def scheduler(facts: Facts) -> Iterator[Proposal]:
     for name in _SCHEDULERS:
         if name != current:
             cause = f'Scheduler "{current}" does not use the whole rate of the paths{where}'
-            # The others divide answers only where the first path has no room.
-            divided = share_of_divided_answers(facts, (0.5, 0.5) if name == "round-robin" else (1.0,))
-            if name == "linux":
-                divided *= LINUX_WEIGHT
-            if name != "round-robin" and current in _FIRST_PATH_SCHEDULERS:
-                divided = 0.0
-            late = 0.0 if facts.is_on_kernel or name != "ecf" else _ECF_WEIGHT * late_share
-            yield of_flow(facts, {"scheduler": name}, cause, max(evidence, late, divided / facts.rate_weight))
+            divided = _of_scheduled_answers(facts, name, current) / facts.rate_weight
+            late = _ECF_WEIGHT * late_share if name == "ecf" else 0.0
+            yield of_flow(facts, {"scheduler": name}, cause, max(evidence, late, divided))
+
+
+def _of_scheduled_answers(facts: Facts, name: str, current: str) -> float:
+    """The share of the time of answers that another scheduler saves by the way in which it divides them."""
+    if name == "round-robin":
+        return share_of_divided_answers(facts, (0.5, 0.5))
+    if current in _FIRST_PATH_SCHEDULERS:
+        return 0.0  # all of these divide answers only where the first path has no room
+    return (LINUX_WEIGHT if name == "linux" else 1.0) * share_of_divided_answers(facts, (1.0,))
 
 
 def reinjection(facts: Facts) -> Iterator[Proposal]:

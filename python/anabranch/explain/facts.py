@@ -132,6 +132,11 @@ class PathFacts:
         return min(known) if known and len(known) == len(rates) else None
 
     @property
+    def back_bps(self) -> float:
+        """Smallest rate of the links back, bit/s; 0 if one is unknown."""
+        return min((side.rate_bps or 0.0 for side in self.back), default=0.0)
+
+    @property
     def rtt_s(self) -> float:
         """Round-trip time without queues, seconds."""
         return math.fsum(side.delay_s for side in (*self.there, *self.back))
@@ -312,7 +317,7 @@ class Facts:
         used = self.data_paths
         return math.fsum(self._usable_bps(path) + self.copied_bps(path, COPIES) for path in used)
 
-    @property
+    @cached_property
     def data_paths(self) -> list[PathFacts]:
         """The open paths that data may use at the same time: no backups, and the busiest if the protocol uses one."""
         if self.protocol in MULTIPATH:

@@ -30,7 +30,7 @@ def carried_bps(facts: Facts, path: PathFacts) -> float:
 
 def _acknowledged_bps(facts: Facts, back_bps: float) -> float:
     """Rate that a return link acknowledges, bit/s: as those of the present paths if they are full, in proportion."""
-    now = sum(min((side.rate_bps or 0.0 for side in path.back), default=0.0) for path in facts.data_paths)
+    now = sum(path.back_bps for path in facts.data_paths)
     return facts.while_open(facts.goodput_bps) * back_bps / now if now and is_return_busy(facts) else math.inf
 
 
