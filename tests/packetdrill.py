@@ -53,33 +53,19 @@ NEEDS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 """Patterns of a script's path and text that show a requirement beyond the protocol, and the requirement."""
 
-_LIMITED = "in slow start Linux increases the window if half of it is used; this stack only if all of it is used"
-_DELIVERED = "all acknowledged data increases the window; Linux excludes data that a SACK reported before"
 KNOWN: dict[str, str] = {
     "tcp/cubic/cubic-rto-ss-ca-cwnd-bump.pkt": (
         "the threshold after a timeout is a share of the data in flight (RFC 5681 §3.1); "
         "Linux takes a share of the window"
     ),
-    "tcp/fast_recovery/prr-ss-ack-below-snd_una-cubic.pkt": (
-        "SACK blocks of an acknowledgement older than the last one are not used; Linux uses them"
-    ),
     "tcp/fast_retransmit/fr-4pkt-fack-last-byte.pkt": (
-        "a SACK of one byte of a segment counts as delivered data for RACK; Linux waits for the whole segment"
+        "a SACK of a part of a segment counts, and only the rest is retransmitted; in Linux only whole segments count"
     ),
     "tcp/fast_retransmit/fr-4pkt-fack-last-mss.pkt": (
         "RACK's timer expires after a quarter of the round-trip time (RFC 8985 §6.2); Linux adds two ticks of its clock"
     ),
-    "tcp/limited_transmit/limited-transmit-no-sack.pkt": _DELIVERED,
-    "tcp/limited_transmit/limited-transmit-sack.pkt": _DELIVERED,
-    "tcp/slow_start/slow-start-ack-per-2pkt-send-6pkt.pkt": _LIMITED,
-    "tcp/slow_start/slow-start-after-idle.pkt": _LIMITED,
-    "tcp/slow_start/slow-start-after-win-update.pkt": _LIMITED,
-    "tcp/slow_start/slow-start-app-limited-9-packets-out.pkt": _LIMITED,
     "tcp/ts_recent/invalid_ack.pkt": (
         "an acknowledgement of data that was not sent is answered (RFC 9293 §3.10.7.4); Linux drops it silently"
-    ),
-    "tcp/user_timeout/user_timeout.pkt": (
-        "in this stack, `TCP_USER_TIMEOUT` applies only to connections that open later"
     ),
     "mptcp/dss/dss_fin_server.pkt": (
         "a `DATA_FIN` with a number of 8 bytes gets a `DATA_ACK` of 8 bytes (RFC 8684 §3.3.1); Linux sends 4 bytes"
@@ -87,12 +73,6 @@ KNOWN: dict[str, str] = {
     "mptcp/dss/dss_ssn_specified_server.pkt": (
         "a mapping of length zero without payload is an infinite mapping, which means fallback (RFC 8684 §3.7); "
         "Linux ignores it"
-    ),
-    "mptcp/dss/mpc_with_data_server.pkt": (
-        "data in `MP_CAPABLE`, which has no sequence number, gets a `DATA_ACK` of 4 bytes; Linux sends 8 bytes"
-    ),
-    "mptcp/syscalls/connect_close_full.pkt": (
-        "the `DATA_ACK` of the peer's `DATA_FIN` is in the FIN; Linux sends it in an earlier segment"
     ),
 }
 """Reasons for which scripts that apply do not pass."""

@@ -1,6 +1,7 @@
 //! The protocols of a host, and the construction of an end of each.
 
 use crate::udp::Udp;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::Endpoint;
 use anabranch_endpoint::{Ends, Secrets};
 use anabranch_multipath::scheduler::KnownPath;
@@ -159,6 +160,17 @@ impl Core {
             Self::Sctp(core) => core.as_mut(),
             Self::Udp(core) => core.as_mut(),
         }
+    }
+
+    /// Changes the user timeout (RFC 5482), as a call of the application does; `None` is no limit. Returns false if the
+    /// protocol has no user timeout.
+    pub fn set_user_timeout(&mut self, now: Time, timeout: Option<Duration>) -> bool {
+        match self {
+            Self::Tcp(core) => core.set_user_timeout(now, timeout),
+            Self::Mptcp(core) => core.set_user_timeout(now, timeout),
+            Self::Sctp(_) | Self::Udp(_) => return false,
+        }
+        true
     }
 
     /// The endpoint of any protocol, without this enum.

@@ -76,6 +76,12 @@ impl Host {
         self.connections.get(id).map(|slot| &slot.core)
     }
 
+    /// A connection as the endpoint of its protocol, for calls that only this protocol has. It is driven next.
+    pub fn core_mut(&mut self, id: ConnectionId) -> Option<&mut Core> {
+        self.wake(id);
+        self.connections.get_mut(id).map(|slot| &mut slot.core)
+    }
+
     /// Takes this connection from the queue of its listener for the application, at any position in the queue.
     pub fn accept_one(&mut self, id: ConnectionId) {
         let Some(slot) = self.connections.get_mut(id) else { return };

@@ -4,7 +4,7 @@ use crate::Errno;
 use crate::machine::Machine;
 use crate::socket::{Socket, State, descriptor};
 use anabranch_endpoint::{Address, Ends, Socket as EndpointSocket, Write};
-use anabranch_host::{Backlog, ConnectionId, HostError, Listening, Protocol, Transport};
+use anabranch_host::{Backlog, ConnectionId, Core, HostError, Listening, Protocol, Transport};
 use anabranch_settings::mptcp;
 use core::net::SocketAddr;
 
@@ -293,6 +293,9 @@ impl Machine {
             }
             connection.closed.is_some()
         });
+        if let Some(Core::Tcp(core)) = self.host.core_mut(id) {
+            core.refuse_data();
+        }
         if closed == Some(true) {
             self.forget(id);
         }

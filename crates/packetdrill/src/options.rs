@@ -15,7 +15,8 @@ const TCP_CC_INFO: i32 = 26;
 const MEMINFO_LEN: usize = 36;
 
 impl Machine {
-    /// Sets an option of a socket. Settings apply to the next connection of the socket.
+    /// Sets an option of a socket. Settings apply to the next connection of the socket, and `TCP_USER_TIMEOUT` to its
+    /// present one, too.
     ///
     /// # Errors
     /// `ENOPROTOOPT` for an unknown option, `EINVAL` for an invalid value.
@@ -37,7 +38,14 @@ impl Machine {
             (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => return Err(libc::EINVAL),
             (libc::IPPROTO_TCP, libc::TCP_SYNCNT) => socket.config.syn_retries = value as u32,
             (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => {
-                socket.config.user_timeout = Some(Duration::from_millis(value as u64));
+                let timeout = (value > 0).then(|| Duration::from_millis(value as u64));
+                socket.config.user_timeout = timeout;
+                let (state, now) = (socket.state, self.now);
+                if let State::Connected(id) = state
+                    && let Some(core) = self.host.core_mut(id)
+                {
+                    core.set_user_timeout(now, timeout);
+                }
             }
             (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => {
                 socket.config.keepalive = Some(Duration::from_secs(value as u64));

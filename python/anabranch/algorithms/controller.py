@@ -79,7 +79,7 @@ class Controller(ABC):
         del self._states[path.id]
 
     def on_ack(self, path: Path, ack: Ack) -> None:
-        """Open the window, unless it was not fully used, or the path is in recovery or not usable."""
+        """Open the window, unless too little of it was used, or the path is in recovery or not usable."""
         state = self._states[path.id]
         if ack.srtt_s is not None:
             state.srtt_s = ack.srtt_s

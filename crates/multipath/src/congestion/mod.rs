@@ -96,14 +96,14 @@ pub struct Ack {
     pub now: Time,
     /// The path whose data the acknowledgement covers.
     pub path: PathId,
-    /// Newly acknowledged bytes, α.
+    /// Newly acknowledged bytes, α, without those that a selective acknowledgement reported before, outside of recovery (TCP).
     pub acked: u64,
     /// The round-trip time that this acknowledgement measured, if it measured one.
     pub rtt: Option<Duration>,
     /// Smoothed round-trip time of the path.
     pub srtt: Option<Duration>,
-    /// True if the window was fully utilised when the acknowledged data was sent. Otherwise the window must not
-    /// grow (RFC 9260 §7.2.1; similar to RFC 7661).
+    /// True if the acknowledged data used enough of the window for it to grow. It filled the window (RFC 9260 §7.2.1), or,
+    /// with TCP in slow start, more than half of the window was outstanding (RFC 7661 §4.3).
     pub cwnd_limited: bool,
 }
 

@@ -175,6 +175,8 @@ pub struct Connection {
     /// Time of the last opportunistic retransmission.
     pub(super) opportunistic_at: Option<Time>,
     pub(super) closing: bool,
+    /// Subflow with an acknowledgement due, which carries the `DATA_ACK` of the peer's `DATA_FIN` before any FIN.
+    pub(super) acknowledges_end: Option<usize>,
     pub(super) fast_closing: bool,
     /// True until there is a second subflow that may have carried data of either end.
     pub(super) has_one_subflow: bool,
@@ -280,6 +282,7 @@ impl Connection {
             opportunistic_to: 0,
             opportunistic_at: None,
             closing: false,
+            acknowledges_end: None,
             fast_closing: false,
             has_one_subflow: true,
             shared: false,
@@ -406,10 +409,13 @@ impl Connection {
         }
         let done = self.is_done();
         if done && self.phase == ConnectionPhase::Multipath {
-            // RFC 8684 §3.3.3: once both directions have ended, the subflows are closed.
-            for subflow in &mut self.subflows {
+            // RFC 8684 §3.3.3: once both ends have acknowledged the `DATA_FIN` of the other, the subflows are closed.
+            for (index, subflow) in self.subflows.iter_mut().enumerate() {
                 match subflow.life {
                     Life::Up { .. } => {
+                        if subflow.block.wants_ack() {
+                            self.acknowledges_end = Some(index);
+                        }
                         subflow.life = Life::Closing;
                         subflow.block.close();
                     }

@@ -170,6 +170,8 @@ pub(super) struct ReceiveSpace {
     pub edge: u64,
     /// True if the peer's data sequence numbers have 8 bytes.
     pub long: bool,
+    /// True if only data in an `MP_CAPABLE` has shown that.
+    pub long_by_keys: bool,
 }
 
 impl ReceiveSpace {

@@ -5,7 +5,7 @@ use super::connection::{Connection, ConnectionPhase, LINGER_TIMEOUT, Role};
 use super::data::DataFin;
 use super::subflow::Subflow;
 use crate::tcp::Numbers;
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::WantedPath;
 use anabranch_endpoint::endpoint::{
     Arrival, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Placement, Quote, Reason,
@@ -18,6 +18,14 @@ use anabranch_wire::{Body, Content, Packet};
 use core::net::{IpAddr, SocketAddr};
 
 impl Connection {
+    /// Changes the user timeout (RFC 5482) of present and later subflows, also of data that is outstanding.
+    pub fn set_user_timeout(&mut self, now: Time, timeout: Option<Duration>) {
+        self.config.tcp.user_timeout = timeout;
+        for subflow in self.subflows.iter_mut().filter(|subflow| !subflow.is_dead()) {
+            subflow.block.set_user_timeout(now, timeout);
+        }
+    }
+
     /// The subflow whose packet an ICMP error quotes.
     fn quoted(&self, quote: &Quote) -> Option<usize> {
         let ours = |s: &Subflow| (s.block.local(), s.block.remote()) == (quote.local, quote.remote);

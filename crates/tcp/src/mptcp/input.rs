@@ -419,6 +419,9 @@ impl Connection {
             match option {
                 // A repeated third segment means that the fourth segment was lost: it is sent again (RFC 8684 §3.2).
                 Control::Join(Join::Ack { .. }) => self.subflows[index].block.ack_now(),
+                Control::Capable(Capable { data: Some(_), .. }) if self.role == Role::Server => {
+                    self.on_data_with_keys();
+                }
                 Control::AddAddress(add) => self.on_add_address(now, add),
                 Control::RemoveAddress(ids) => self.on_remove_address(now, ids),
                 Control::Priority { backup } => {

@@ -4,6 +4,8 @@
 mod adversarial_tests;
 mod connection;
 mod data;
+#[cfg(test)]
+mod data_ack_tests;
 mod driving;
 mod fallback;
 mod gap;

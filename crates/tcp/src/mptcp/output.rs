@@ -6,7 +6,7 @@ use super::data::{DataFin, Reinjection, SendSpace};
 use super::mapping::Mapping;
 use super::reset::ResetReason;
 use super::subflow::{Confirmation, Handshake};
-use crate::tcp::{Tcb, segment_of};
+use crate::tcp::{State, Tcb, segment_of};
 use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{DecisionReason, SchedulingDecision};
 use anabranch_multipath::PathId;
@@ -47,6 +47,11 @@ impl Connection {
             ConnectionPhase::Opening | ConnectionPhase::Closed(_) => {
                 self.waiting_for = None;
             }
+        }
+        if let Some(index) = self.acknowledges_end.take()
+            && let Some(output) = self.with_block(now, index, Tcb::poll_ack)
+        {
+            return Some(self.add_options(now, index, output));
         }
         let idle = self.send.all_assigned() && self.send.reinjections.is_empty();
         for index in 0..self.subflows.len() {
@@ -382,7 +387,8 @@ impl Connection {
             self.add_syn_options(index, segment);
         } else if segment.flags.intersects(Flags::RST) {
             self.add_reset_options(index, segment);
-        } else {
+        } else if self.subflows[index].block.state() != State::TimeWait {
+            // In TIME-WAIT both ends have acknowledged all data, and a host keeps no more than a record of the subflow.
             self.add_data_options(now, index, segment);
         }
         if !self.config.source_routes.is_empty() {

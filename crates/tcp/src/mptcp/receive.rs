@@ -277,13 +277,29 @@ impl Connection {
             self.fall_back(index, false); // an infinite mapping shows that the peer has fallen back
             return;
         }
-        if matches!(mapping.dsn, DataNumber::Long(_)) && !self.receive.long {
-            self.receive.long = true;
-            for subflow in &mut self.subflows {
-                subflow.make_room(&mut *self.congestion, true);
-            }
+        let long = matches!(mapping.dsn, DataNumber::Long(_));
+        if long != self.receive.long && (long || self.receive.long_by_keys) {
+            self.set_ack_length(long);
         }
+        self.receive.long_by_keys = false;
         self.note_end(arrival, dss);
+    }
+
+    /// Processes data in an `MP_CAPABLE`. It begins with the initial data sequence number, which has 8 bytes (RFC 8684
+    /// §3.1), so its `DATA_ACK` has 8 bytes, unless a later number has 4.
+    pub(super) fn on_data_with_keys(&mut self) {
+        if !self.receive.long {
+            self.receive.long_by_keys = true;
+            self.set_ack_length(true);
+        }
+    }
+
+    /// Sends `DATA_ACK`s of 8 bytes (`long`) or 4 from now on.
+    fn set_ack_length(&mut self, long: bool) {
+        self.receive.long = long;
+        for subflow in &mut self.subflows {
+            subflow.make_room(&mut *self.congestion, long);
+        }
     }
 
     /// Records the end of the peer's data, if its DSS contains a `DATA_FIN`.

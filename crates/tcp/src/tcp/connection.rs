@@ -3,7 +3,7 @@
 use super::autotuning::{ReceiveSpace, send_space};
 use super::tcb::{Context, Route, State, Tcb};
 use super::{Config, Numbers};
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{
     Arrival, Delivery, Endpoint, Event, Gauge, Held, NetworkEvent, PathReport, Place, Placement, Reason,
     Report, Write,
@@ -108,6 +108,16 @@ impl Connection {
     /// The connection's block, for tests and tools that inspect its state.
     pub fn block(&self) -> &Tcb {
         &self.block
+    }
+
+    /// Changes the user timeout (RFC 5482), also of data that is outstanding.
+    pub fn set_user_timeout(&mut self, now: Time, timeout: Option<Duration>) {
+        self.block.set_user_timeout(now, timeout);
+    }
+
+    /// Ends reading: data that arrives from now on resets the connection (RFC 9293 §3.6.1).
+    pub fn refuse_data(&mut self) {
+        self.block.refuse_data();
     }
 
     fn receive_window(&self) -> u64 {

@@ -48,6 +48,12 @@ impl Tcb {
         true
     }
 
+    /// Refuses data from now on: the application has closed, and an RST shows the peer that its data is lost (RFC 9293
+    /// §3.6.1).
+    pub fn refuse_data(&mut self) {
+        self.receiver.refuses = true;
+    }
+
     /// Resets the sender of a segment for a connection that does not exist (RFC 9293 §3.5.2).
     fn refuse(&mut self, segment: &Segment) {
         if segment.flags.contains(Flags::RST) {
@@ -181,11 +187,18 @@ impl Tcb {
         {
             (self.clock.recent, self.clock.recent_at) = (value, context.now);
         }
-        let believed = self.process_ack(context, start, segment);
-        if believed {
-            self.process_payload(context, (start, ecn), segment);
+        if !self.process_ack(context, start, segment) {
+            return false;
         }
-        believed
+        let len = u64::from(segment.payload.len);
+        if self.receiver.refuses && len > 0 && start + len > self.receiver.nxt {
+            // The peer accepts this RST, since the number is the one that it expects (RFC 5961 §3.2).
+            self.refuse(segment);
+            self.end(Reason::Aborted);
+            return true;
+        }
+        self.process_payload(context, (start, ecn), segment);
+        true
     }
 
     /// Returns true if PAWS rejects the segment (RFC 7323 §5). After a long silence no timestamp is rejected, because
@@ -292,6 +305,8 @@ impl Tcb {
             self.update_window(context.now, (start, ack), segment);
             let window_changed = self.peer.bytes != window_before;
             self.acknowledge(context, (ack, window_changed), segment);
+        } else {
+            self.take_late_sack(context, ack, segment);
         }
         if !self.config.ecn {
             return true;
@@ -343,7 +358,8 @@ impl Tcb {
             return;
         }
         let flight = self.nxt - una;
-        let limited = una < self.limited_until;
+        let limited = self.used.was_full(una);
+        let reorders = self.rack.reordering;
         let mut effects = AckEffects { acked: ack - una, ..AckEffects::default() };
         if effects.acked > 0 {
             let acked = self.board.acknowledge(ack);
@@ -353,6 +369,7 @@ impl Tcb {
             }
             effects.delivered += acked.delivered;
             effects.original = acked.original;
+            self.rack.note_order(acked.original);
             // RFC 8985 §6.2 step 2: an echo from before the retransmission shows that the original has arrived.
             let original = |sent| self.echoes_before(segment.options.timestamps, sent);
             if let Some(latest) = acked.latest.filter(|&(sent, _, again)| !(again && original(sent))) {
@@ -362,7 +379,13 @@ impl Tcb {
             let data = effects.acked - u64::from(fin_acked);
             self.counters.bytes_acked += data;
             self.sample_rtt(context, flight, (acked.oldest, segment.options.timestamps));
-            self.take_sack(context, segment, &mut effects);
+            self.take_sack(context, (ack, segment), &mut effects);
+            if let Some(last) = acked
+                .last
+                .filter(|&(sent, again)| !(again && self.echoes_before(segment.options.timestamps, sent)))
+            {
+                self.rack.sample(context.now, last, &self.rtt);
+            }
             if self.tells_delays
                 && data > 0
                 && let Some(sent) = acked.newest
@@ -372,10 +395,10 @@ impl Tcb {
             context.congestion.on_ack(&Ack {
                 now: context.now,
                 path: self.path,
-                acked: data,
+                acked: if reorders { data } else { self.growth(data, effects.delivered) },
                 rtt: acked.newest.map(|sent| context.now.since(sent)),
                 srtt: self.rtt.srtt(),
-                cwnd_limited: limited,
+                cwnd_limited: limited || self.used_half_in_slow_start(context, una),
             });
             self.attempts = 0;
             self.unreachable = false;
@@ -384,7 +407,7 @@ impl Tcb {
                 self.on_fin_acknowledged(context);
             }
         } else {
-            self.take_sack(context, segment, &mut effects);
+            self.take_sack(context, (ack, segment), &mut effects);
             let bare = segment.payload.is_empty() && !segment.flags.intersects(Flags::FIN);
             // A duplicate acknowledgement by RFC 5681 §2, or with SACK one that reports new data (RFC 6675 §2).
             let duplicate = if self.agreed.sack { effects.delivered > 0 } else { bare && !window_changed };
@@ -392,12 +415,23 @@ impl Tcb {
                 self.duplicates += 1;
             }
         }
-        self.detect_spurious(context, &effects, segment.options.timestamps);
+        self.apply(context, &effects, (segment.options.timestamps, limited));
+    }
+
+    /// Applies the effects of an acknowledgement to loss recovery, rate samples and timers. `limited` means that the
+    /// acknowledged data had filled the window.
+    pub(super) fn apply(
+        &mut self,
+        context: &mut Context<'_>,
+        effects: &AckEffects,
+        (timestamps, limited): (Option<Timestamps>, bool),
+    ) {
+        self.detect_spurious(context, effects, timestamps);
         if effects.delivered > 0 {
             self.limiting.delivered += effects.delivered;
             self.limiting.peak.update(context.now, self.limiting.delivered, self.rtt.srtt());
         }
-        self.detect_loss(context, &effects);
+        self.detect_loss(context, effects);
         self.tell_rate(context, limited);
         if effects.acked > 0 {
             self.timers.user = None;
@@ -410,6 +444,30 @@ impl Tcb {
         if self.config.recovery == Recovery::Rack {
             self.schedule_tail_probe(context);
         }
+    }
+
+    /// Number of `data` newly acknowledged bytes that may open the window, of which `delivered` were not reported before.
+    ///
+    /// A SACK or a duplicate acknowledgement that reported data opened no window, and the cumulative acknowledgement of
+    /// this data opens none either (RFC 5681 §3.1: previously unacknowledged data; Linux: `tcp_newly_delivered`).
+    /// Otherwise one late segment would open the window by all data behind it, in one burst. All data counts in recovery,
+    /// where the window does not grow, or by one packet at most (RFC 3465 §2.3), and a control may estimate a rate. The caller
+    /// counts all data on a path that RACK knows to reorder, as otherwise its window would grow slower. Without RACK, it does.
+    fn growth(&self, data: u64, delivered: u64) -> u64 {
+        if self.is_recovering() {
+            return data;
+        }
+        if self.agreed.sack {
+            return data.min(delivered);
+        }
+        let (mss, reported) = (u64::from(self.mss), u64::from(self.duplicates) * u64::from(self.mss));
+        data.saturating_sub(reported).max(data.min(mss))
+    }
+
+    /// Returns true if the window is in slow start, and more than half of it was outstanding with the data at `una`.
+    fn used_half_in_slow_start(&self, context: &Context<'_>, una: u64) -> bool {
+        let window = context.congestion.window(self.path);
+        window < context.congestion.ssthresh(self.path) && self.used.exceeded_half(una, window)
     }
 
     /// Returns true if nothing is in flight or marked lost. An acknowledgement without effects then only accompanies
@@ -445,41 +503,6 @@ impl Tcb {
             if elapsed < 1 << 20 {
                 self.rtt.sample_of(Duration::from_millis(u64::from(elapsed)), expected);
             }
-        }
-    }
-
-    fn take_sack(&mut self, context: &mut Context<'_>, segment: &Segment, effects: &mut AckEffects) {
-        if !self.agreed.sack || segment.options.sack.is_empty() {
-            return;
-        }
-        let blocks = segment.options.sack.as_slice();
-        for (index, &(left, right)) in blocks.iter().enumerate() {
-            let (left, right) = (self.send_position(left), self.send_position(right));
-            if left >= right || right > self.nxt {
-                continue; // empty, reversed, or of unsent data (a wrapped position is huge)
-            }
-            let within_next = blocks
-                .get(index + 1)
-                .is_some_and(|&(l, r)| self.send_position(l) <= left && right <= self.send_position(r));
-            if index == 0 && (right <= self.una || within_next) {
-                effects.duplicate = Some((left, right)); // RFC 2883 §4
-                continue;
-            }
-            if right <= self.una {
-                continue;
-            }
-            let (rack, rtt, rate) = (&mut self.rack, &self.rtt, &mut self.rate);
-            self.board.sack(left.max(self.una), right, |sent| {
-                effects.delivered += u64::from(sent.len);
-                if !sent.ambiguous {
-                    effects.original =
-                        Some(effects.original.map_or(sent.start, |first| first.min(sent.start)));
-                }
-                rack.delivered(context.now, (sent.at, sent.end(), sent.ambiguous), rtt);
-                if let Some(rate) = rate {
-                    rate.delivered(context.now, sent.start..sent.end());
-                }
-            });
         }
     }
 

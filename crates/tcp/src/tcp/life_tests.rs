@@ -129,6 +129,57 @@ fn user_timeout_aborts_unacknowledged_connection() {
 }
 
 #[test]
+fn changed_user_timeout_applies_to_outstanding_data() {
+    let mut pair = established(&Config::default(), 1000);
+    pair.ends[0].set_user_timeout(pair.now, Some(Duration::from_secs(3)));
+    pair.run_until(100.0);
+    assert_eq!(state(&pair), State::Established, "no data is outstanding");
+    cut(&mut pair);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(102.0);
+    // Five seconds from now, instead of three from the first transmission.
+    pair.ends[0].set_user_timeout(pair.now, Some(Duration::from_secs(5)));
+    pair.run_until(106.9);
+    assert_eq!(state(&pair), State::Established);
+    pair.run_until(107.1);
+    assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
+    // Without a timeout, the limit of retransmissions ends the connection after minutes.
+    let mut pair =
+        established(&Config { user_timeout: Some(Duration::from_secs(3)), ..Config::default() }, 1000);
+    cut(&mut pair);
+    pair.ends[0].write(pair.now, Write::bytes(20_000));
+    pair.run_until(2.0);
+    pair.ends[0].set_user_timeout(pair.now, None);
+    pair.run_until(100.0);
+    assert_eq!(state(&pair), State::Established);
+}
+
+#[test]
+fn data_for_a_closed_application_is_refused() {
+    for bytes in [0, 1] {
+        let mut pair = established(&Config::default(), 1000);
+        cut(&mut pair);
+        pair.ends[0].refuse_data();
+        pair.ends[0].close(pair.now);
+        pair.run_until(3.0);
+        assert_eq!(state(&pair), State::FinWait1);
+        forge(&mut pair, 1, |segment| segment.payload = anabranch_wire::Payload::new(0, bytes));
+        pair.settle();
+        let refused = bytes > 0;
+        assert_eq!(state(&pair) == State::Closed(Reason::Aborted), refused, "{bytes}");
+        // The server has not received the FIN, so it expects the number of the FIN.
+        let expected = pair.ends[0].block().first.add(1000);
+        let reset = pair.sent(0, |packet| match &packet.body {
+            anabranch_wire::Body::Tcp(segment) if segment.flags == anabranch_wire::tcp::Flags::RST => {
+                Some(segment.seq)
+            }
+            _ => None,
+        });
+        assert_eq!(reset, if refused { vec![expected] } else { Vec::new() });
+    }
+}
+
+#[test]
 fn thousand_syns_cause_few_challenge_acks() {
     let mut pair = established(&Config::default(), 1000);
     let before = pair.log.len();

@@ -15,19 +15,25 @@ mod rate;
 mod receiver;
 mod recovery;
 mod scoreboard;
+mod selective;
 mod suspect;
 mod tcb;
 mod time_based;
 mod time_wait;
 mod timers;
 mod undo;
+mod window_use;
 
 #[cfg(test)]
 mod adversarial_tests;
 #[cfg(test)]
+mod growth_tests;
+#[cfg(test)]
 mod life_tests;
 #[cfg(test)]
 mod path_mtu_tests;
+#[cfg(test)]
+mod selective_tests;
 #[cfg(test)]
 mod spurious_tests;
 #[cfg(test)]

@@ -155,6 +155,7 @@ impl Tcb {
         self.rack.sent(context.now, self.nxt);
         self.nxt += u64::from(len);
         self.last_sent = context.now;
+        self.used.note_outstanding(self.una, self.nxt);
         self.note_full_window(context, self.nxt);
         if matches!(self.phase, RecoveryPhase::Recovery { .. }) {
             self.prr.sent(u64::from(len));
@@ -169,8 +170,8 @@ impl Tcb {
     /// Records that data below `end` was sent in a window without room for another segment. Its acknowledgement then opens
     /// the window (RFC 5681 §3.1).
     fn note_full_window(&mut self, context: &Context<'_>, end: u64) {
-        if end > self.limited_until && self.board.pipe() + u64::from(self.mss) > self.allowed(context) {
-            self.limited_until = end;
+        if !self.used.was_full(end - 1) && self.board.pipe() + u64::from(self.mss) > self.allowed(context) {
+            self.used.note_full(end);
         }
     }
 
@@ -223,6 +224,11 @@ impl Tcb {
             return Some(self.base(context, self.nxt, 0));
         }
         None
+    }
+
+    /// Returns a bare acknowledgement, if one is due now.
+    pub fn poll_ack(&mut self, context: &mut Context<'_>) -> Option<Packet> {
+        (self.is_synchronised() && self.receiver.wants_ack()).then(|| self.base(context, self.nxt, 0))
     }
 
     /// Rules 3 and 4 of RFC 6675 `NextSeg`, for a sender without new data that could cause acknowledgements.

@@ -11,6 +11,8 @@ pub(super) struct AckEffects {
     pub original: Option<u64>,
     /// Positions that the receiver reported as a duplicate (D-SACK).
     pub duplicate: Option<(u64, u64)>,
+    /// A newer acknowledgement came before.
+    pub overtaken: bool,
 }
 
 /// Progress of F-RTO after a timeout (RFC 5682 §3.1).

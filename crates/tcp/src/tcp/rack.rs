@@ -90,8 +90,23 @@ impl Rack {
         } else if !again {
             self.reordering = true;
         }
-        if (sent, end) > self.newest {
-            self.newest = (sent, end);
+        self.rtt = sample;
+        self.newest = self.newest.max((sent, end));
+    }
+
+    /// Records the start of the first newly acknowledged segment that was sent only once. If a segment behind it had arrived
+    /// before, the path reorders (RFC 8985 §6.2 step 3).
+    pub fn note_order(&mut self, original: Option<u64>) {
+        self.reordering |= self.enabled && original.is_some_and(|start| start < self.forward);
+    }
+
+    /// Sets the round-trip time to that of a segment which was acknowledged cumulatively. Of all segments that one
+    /// acknowledgement reports, the last in sequence gives the sample, as in Linux (`tcp_rack_advance`); RFC 8985 §6.2 step 2
+    /// takes the one that was sent last. A segment that had waited for a retransmission prolongs the sample, so that the segments sent with it are not
+    /// marked lost together with this acknowledgement.
+    pub fn sample(&mut self, now: Time, (sent, again): (Time, bool), rtt: &RttEstimator) {
+        let sample = now.since(sent);
+        if self.enabled && !(again && sample < rtt.min_rtt()) {
             self.rtt = sample;
         }
     }

@@ -43,6 +43,8 @@ pub(crate) struct Receiver {
     arrived: (u64, Payload),
     /// Parts of the last segment's payload that were new and have been kept, the last part first.
     kept: Vec<(u64, u64)>,
+    /// True if the application reads no more, so that new data ends the connection.
+    pub refuses: bool,
 }
 
 impl Receiver {
@@ -61,6 +63,7 @@ impl Receiver {
             largest: u32::MAX,
             arrived: (0, Payload::EMPTY),
             kept: Vec::new(),
+            refuses: false,
         }
     }
 

@@ -135,7 +135,7 @@ impl Tcb {
     /// window if data in flight has filled it.
     pub(super) fn window_used(&self, context: &Context<'_>, una: u64) -> u64 {
         let in_flight = self.nxt - una;
-        if una < self.limited_until { in_flight.max(context.congestion.window(self.path)) } else { in_flight }
+        if self.used.was_full(una) { in_flight.max(context.congestion.window(self.path)) } else { in_flight }
     }
 
     /// Returns true if reactions to spurious losses are undone, which [`Recovery::Rack`] includes.

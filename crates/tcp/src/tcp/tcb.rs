@@ -13,6 +13,7 @@ use super::receiver::Receiver;
 use super::scoreboard::Scoreboard;
 use super::suspect::Suspect;
 use super::time_wait::TimeWaitState;
+use super::window_use::WindowUse;
 use super::{Config, Numbers, Tuple};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Arrival, Counters, Gauge, PathReport, Reason};
@@ -178,8 +179,7 @@ pub struct Tcb {
     pub(super) tells_delays: bool,
     /// Consecutive duplicate acknowledgements.
     pub(super) duplicates: u32,
-    /// Data below this position was sent while the congestion window was full.
-    pub(super) limited_until: u64,
+    pub(super) used: WindowUse,
     pub(super) last_sent: Time,
     pub(super) rtt: RttEstimator,
     /// Consecutive timeouts without an acknowledgement.
@@ -245,7 +245,7 @@ impl Tcb {
             rate: None,
             tells_delays: false,
             duplicates: 0,
-            limited_until: 0,
+            used: WindowUse::default(),
             last_sent: Time::ZERO,
             rtt,
             attempts: 0,

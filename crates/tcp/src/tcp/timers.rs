@@ -170,6 +170,15 @@ impl Tcb {
         self.life = Life { heard: now, ..Life::default() };
     }
 
+    /// Changes the user timeout. If the peer owes an acknowledgement, the new time starts now.
+    pub fn set_user_timeout(&mut self, now: Time, timeout: Option<Duration>) {
+        self.config.user_timeout = timeout;
+        self.timers.user = None;
+        if self.is_synchronised() && (!self.board.is_empty() || self.timers.persist.is_some()) {
+            self.restart_user_timer(now);
+        }
+    }
+
     /// Starts the user timeout when the peer owes an acknowledgement, if it is not running.
     pub(super) fn start_user_timer(&mut self, now: Time) {
         if self.timers.user.is_none() {

@@ -71,6 +71,9 @@ impl Tcb {
     /// proves the timeout spurious.
     fn is_decided_by_new_data(&mut self, effects: &AckEffects) -> bool {
         let RecoveryPhase::Loss { until, frto } = self.phase else { return false };
+        if effects.overtaken {
+            return false; // a response to packets before the timeout
+        }
         let next = match frto {
             Frto::Over => return false,
             // Step 2: the first acknowledgement after the timeout advances, so new data is sent.

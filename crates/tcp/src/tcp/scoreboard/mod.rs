@@ -86,6 +86,8 @@ pub(crate) struct Acked {
     /// Of the newly acknowledged segments, the one that was sent last, for RACK: last transmission, end, and whether it
     /// is a retransmission.
     pub latest: Option<(Time, u64, bool)>,
+    /// Of the newly acknowledged segments, the last in sequence: last transmission, and whether it is a retransmission.
+    pub last: Option<(Time, bool)>,
 }
 
 #[derive(Debug, Default)]
@@ -213,6 +215,7 @@ impl Scoreboard {
                 }
                 acked.oldest = acked.oldest.or(Some(front.at));
                 acked.newest = Some(front.at);
+                acked.last = Some((front.at, front.ambiguous));
                 // Only the acknowledged part of a partly acknowledged segment counts.
                 let reached = front.end().min(ack);
                 if acked.latest.is_none_or(|(at, end, _)| (front.at, reached) > (at, end)) {
