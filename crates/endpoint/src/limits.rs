@@ -213,6 +213,7 @@ impl LimitClock {
     }
 
     /// The current cause.
+    #[inline]
     pub const fn current(&self) -> Option<Limit> {
         self.current
     }

@@ -71,9 +71,14 @@ fn timeout_by_delay_spike_is_undone() {
 fn download_with_concurrent_upload_has_no_timeout() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/asymmetric-dsl.toml");
     let text = std::fs::read_to_string(path).unwrap();
-    let scenario = scenario::parse(&text, path, &[]).unwrap_or_else(|error| panic!("{error}"));
-    let result = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
-    let download = &result.flows[0];
-    assert_eq!((download.name.as_str(), download.paths[0].timeouts), ("download", Some(0)));
-    assert!(mbps(download) > 9.1, "{} Mbit/s", mbps(download));
+    // A single run depends on chance: on the acknowledgements that the queue of the upload drops.
+    let rates = ["12 ms", "15 ms", "18 ms", "20 ms", "22 ms", "25 ms"].map(|delay| {
+        let settings = [("link.dsl.delay".to_owned(), delay.to_owned())];
+        let scenario = scenario::parse(&text, path, &settings).unwrap_or_else(|error| panic!("{error}"));
+        let result = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
+        let download = &result.flows[0];
+        assert_eq!((download.name.as_str(), download.paths[0].timeouts), ("download", Some(0)), "{delay}");
+        mbps(download)
+    });
+    assert!(rates.iter().sum::<f64>() / rates.len() as f64 > 9.6, "{rates:?} Mbit/s");
 }

@@ -84,6 +84,22 @@ fn earlier_outstanding_data_permits_no_growth() {
 }
 
 #[test]
+fn receive_window_permits_no_growth() {
+    let mut pair = sender(&config("reno"));
+    // The peer's window has six segments (137 units of 64 bytes), and four more wait.
+    report(&mut pair, 0, &[], 137);
+    write(&mut pair, 10);
+    assert_eq!(path(&pair).outstanding / MSS, 6);
+    for acknowledged in [2, 4] {
+        report(&mut pair, acknowledged, &[], 137);
+        assert_eq!(segments(&pair), (10, None), "{acknowledged}");
+    }
+    // Now the last six segments are in flight, and no more wait.
+    report(&mut pair, 6, &[], 137);
+    assert_eq!(segments(&pair), (12, None));
+}
+
+#[test]
 fn congestion_avoidance_needs_a_full_window() {
     let mut pair = sender(&config("reno"));
     write(&mut pair, 10);

@@ -5,6 +5,7 @@ use super::phase::{AckEffects, RecoveryPhase};
 use super::tcb::{Context, Fin, State, Tcb};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::Reason;
+use anabranch_endpoint::limits::Limit;
 use anabranch_multipath::congestion::{Ack, Loss, LossKind};
 use anabranch_wire::Ecn;
 use anabranch_wire::seq::Serial;
@@ -464,8 +465,13 @@ impl Tcb {
         data.saturating_sub(reported).max(data.min(mss))
     }
 
-    /// Returns true if the window is in slow start, and more than half of it was outstanding with the data at `una`.
+    /// Returns true if the window is in slow start, more than half of it was outstanding with the data at `una`, and only
+    /// the application limits the sender. A window that a receive window, a send buffer or a scheduler leaves unused does
+    /// not grow: on a subflow it would only delay the data for which the other subflows wait.
     fn used_half_in_slow_start(&self, context: &Context<'_>, una: u64) -> bool {
+        if self.limiting.clock.current() != Some(Limit::Application) {
+            return false;
+        }
         let window = context.congestion.window(self.path);
         window < context.congestion.ssthresh(self.path) && self.used.exceeded_half(una, window)
     }

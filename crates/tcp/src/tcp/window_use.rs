@@ -1,8 +1,8 @@
 //! How much of the congestion window the data in flight used. A window grows only if it was used.
 //!
 //! In congestion avoidance, data has to fill the window. In slow start it suffices that more than half of the window was
-//! outstanding. The window is then in the validated phase of RFC 7661
-//! §4.3; Linux has the same rule (`tcp_is_cwnd_limited`).
+//! outstanding, if only the application limits the sender. The window is then in the validated phase of RFC 7661 §4.3;
+//! Linux has the same rule (`tcp_is_cwnd_limited`), whatever limits the sender.
 
 /// How much of the congestion window was used.
 #[derive(Clone, Copy, Debug, Default)]
