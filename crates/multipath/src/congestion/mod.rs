@@ -96,14 +96,16 @@ pub struct Ack {
     pub now: Time,
     /// The path whose data the acknowledgement covers.
     pub path: PathId,
-    /// Newly acknowledged bytes, α, without those that a selective acknowledgement reported before, outside of recovery (TCP).
+    /// Newly acknowledged bytes, α. With TCP outside of recovery, those that a selective acknowledgement reported before
+    /// are left out.
     pub acked: u64,
     /// The round-trip time that this acknowledgement measured, if it measured one.
     pub rtt: Option<Duration>,
     /// Smoothed round-trip time of the path.
     pub srtt: Option<Duration>,
     /// True if the acknowledged data used enough of the window for it to grow. It filled the window (RFC 9260 §7.2.1), or,
-    /// with TCP in slow start, more than half of the window was outstanding (RFC 7661 §4.3).
+    /// with TCP in slow start and limited by the application only, more than half of the window was outstanding
+    /// (RFC 7661 §4.3).
     pub cwnd_limited: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use super::adversarial_tests::{established, forge};
 use super::selective_tests::report;
-use super::{Config, Connection};
+use super::{Config, Connection, Recovery};
 use anabranch_endpoint::endpoint::{Endpoint, PathReport, Write};
 use anabranch_multipath::congestion::Choice;
 use anabranch_testkit::harness::Pair;
@@ -142,13 +142,15 @@ fn late_segment_opens_window_by_itself_only() {
 
 #[test]
 fn path_that_reorders_opens_window_by_all_data() {
-    let mut pair = sender(&config("reno"));
-    write(&mut pair, 10);
-    report(&mut pair, 0, &[(1, 2)], 1000);
-    acknowledge(&mut pair, 2);
-    assert_eq!(segments(&pair), (11, None));
-    // The sender knows now that the path reorders (RFC 8985 §6.2 step 3).
-    report(&mut pair, 2, &[(3, 5)], 1000);
-    acknowledge(&mut pair, 5);
-    assert_eq!(segments(&pair), (14, None));
+    for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
+        let mut pair = sender(&Config { recovery, ..config("reno") });
+        write(&mut pair, 10);
+        report(&mut pair, 0, &[(1, 2)], 1000);
+        acknowledge(&mut pair, 2);
+        assert_eq!(segments(&pair), (11, None), "{recovery:?}");
+        // The sender knows now that the path reorders (RFC 8985 §6.2 step 3).
+        report(&mut pair, 2, &[(3, 5)], 1000);
+        acknowledge(&mut pair, 5);
+        assert_eq!(segments(&pair), (14, None), "{recovery:?}");
+    }
 }

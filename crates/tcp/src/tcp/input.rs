@@ -452,8 +452,9 @@ impl Tcb {
     /// A SACK or a duplicate acknowledgement that reported data opened no window, and the cumulative acknowledgement of
     /// this data opens none either (RFC 5681 §3.1: previously unacknowledged data; Linux: `tcp_newly_delivered`).
     /// Otherwise one late segment would open the window by all data behind it, in one burst. All data counts in recovery,
-    /// where the window does not grow, or by one packet at most (RFC 3465 §2.3), and a control may estimate a rate. The caller
-    /// counts all data on a path that RACK knows to reorder, as otherwise its window would grow slower. Without RACK, it does.
+    /// where the window does not grow, or by one packet at most (RFC 3465 §2.3), and a control may estimate a rate. The
+    /// caller counts all data on a path that is known to reorder, as otherwise its window would grow slower. Without SACK
+    /// nothing shows that a path reorders, and its window does grow slower.
     fn growth(&self, data: u64, delivered: u64) -> u64 {
         if self.is_recovering() {
             return data;

@@ -15,7 +15,7 @@ pub(super) struct Probe {
     pub retransmission: bool,
 }
 
-/// State of RACK and TLP, unused until it is enabled.
+/// State of RACK and TLP. Until it is enabled, only the order of arrivals is recorded.
 #[derive(Debug)]
 pub(super) struct Rack {
     enabled: bool,
@@ -77,9 +77,6 @@ impl Rack {
 
     /// Records a segment that is newly known to have arrived (RFC 8985 §6.2 steps 1 to 3).
     pub fn delivered(&mut self, now: Time, (sent, end, again): (Time, u64, bool), rtt: &RttEstimator) {
-        if !self.enabled {
-            return;
-        }
         let sample = now.since(sent);
         // The acknowledgement arrives sooner than a round trip after the retransmission, so the original has arrived.
         if again && sample < rtt.min_rtt() {
@@ -90,20 +87,22 @@ impl Rack {
         } else if !again {
             self.reordering = true;
         }
-        self.rtt = sample;
-        self.newest = self.newest.max((sent, end));
+        if self.enabled {
+            self.rtt = sample;
+            self.newest = self.newest.max((sent, end));
+        }
     }
 
     /// Records the start of the first newly acknowledged segment that was sent only once. If a segment behind it had arrived
     /// before, the path reorders (RFC 8985 §6.2 step 3).
     pub fn note_order(&mut self, original: Option<u64>) {
-        self.reordering |= self.enabled && original.is_some_and(|start| start < self.forward);
+        self.reordering |= original.is_some_and(|start| start < self.forward);
     }
 
     /// Sets the round-trip time to that of a segment which was acknowledged cumulatively. Of all segments that one
-    /// acknowledgement reports, the last in sequence gives the sample, as in Linux (`tcp_rack_advance`); RFC 8985 §6.2 step 2
-    /// takes the one that was sent last. A segment that had waited for a retransmission prolongs the sample, so that the segments sent with it are not
-    /// marked lost together with this acknowledgement.
+    /// acknowledgement reports, the last in sequence gives the sample, as in Linux (`tcp_rack_advance`); RFC 8985 §6.2
+    /// step 2 takes the one that was sent last. A segment that had waited for a retransmission prolongs the sample, so
+    /// that the segments sent with it are not marked lost together with this acknowledgement.
     pub fn sample(&mut self, now: Time, (sent, again): (Time, bool), rtt: &RttEstimator) {
         let sample = now.since(sent);
         if self.enabled && !(again && sample < rtt.min_rtt()) {
