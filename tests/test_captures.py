@@ -186,7 +186,7 @@ def test_full_receive_window_is_found_at_the_receiver(tmp_path: Path) -> None:
     assert (first.kind, first.basis) == ("receive-buffer", "measured")
 
 
-@pytest.mark.parametrize(("kind", "setting"), [("receive-buffer", "64 kB"), ("capacity", "160 kB")])
+@pytest.mark.parametrize(("kind", "setting"), [("receive-buffer", "64 kB"), ("capacity", "200 kB")])
 def test_full_window_costs_nothing_at_full_links(tmp_path: Path, kind: str, setting: str) -> None:
     _, captures = simulated(tmp_path, f"flow.F.receive_buffer={setting}", ends=("server",))
     (connection,) = captures.connections
@@ -207,7 +207,7 @@ def test_slow_return_path_is_named_at_both_ends(tmp_path: Path, end: str) -> Non
 
 
 def test_receive_buffer_is_named_with_reinjections(tmp_path: Path) -> None:
-    _, captures = simulated(tmp_path, "flow.F.receive_buffer=160 kB", ends=("server",))
+    _, captures = simulated(tmp_path, "flow.F.receive_buffer=200 kB", ends=("server",))
     document = json.loads(json.dumps(captures.document))
     connection = document["connections"][0]
     way = captures.connections[0].way
