@@ -28,7 +28,7 @@ SKIPS := target/skipped-tests.txt
 BUILD = $(CARGO) build --profile $(PROFILE) --locked $(if $(filter checked,$(PROFILE)),--lib --bins --examples,--quiet $(1))
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build compile own loader proxy page dist lab test-lab bench-lab demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop packetdrill clean
+.PHONY: build compile own loader proxy page dist lab test-lab bench-lab bench-stack demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop packetdrill clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: compile $(NATIVE) loader proxy page
@@ -150,6 +150,10 @@ test-lab: build lab
 ## bench-lab: measure size, time to the first packet, frames and events a second of the page
 bench-lab: lab
 	node lab/test/bench.mjs
+
+## bench-stack: measure the stack on TUN interfaces, over UDP and in memory, and of usrsctp, as root
+bench-stack:
+	$(CARGO) bench --locked --quiet -p anabranch-net --bench speed
 
 DEMO := lugowski2017-bottleneck
 

@@ -39,13 +39,20 @@ pub trait Device: Send {
     /// If the device fails or was removed.
     fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>>;
 
-    /// Sends a packet with payload bytes from `fill`. `bytes` is a scratch buffer. If the machine has no
-    /// buffer for the packet, or the interface is down, it is lost, as on any network.
+    /// Sends a packet with payload bytes from `fill`, or keeps it until the next [`flush`](Self::flush). `bytes` is a scratch
+    /// buffer. If the machine has no buffer for the packet, or the interface is down, it is lost, as on any network.
     ///
     /// # Errors
     ///
     /// If the device fails or was removed.
     fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Sends the packets that [`send`](Self::send) has kept. A device around another one passes the call on.
+    ///
+    /// # Errors
+    ///
+    /// If the device fails or was removed.
+    fn flush(&mut self) -> io::Result<()>;
 }
 
 /// Writes the bytes of a payload into the given slice.

@@ -226,6 +226,7 @@ impl Engine {
             self.process_due(now, Some(content));
         }
         self.buffer = buffer;
+        self.network.flush();
         if received == 0 {
             let due = self.host.next_timeout().map_or(limit, |due| due.min(limit));
             self.network.wait(due, wake)?;
@@ -238,6 +239,7 @@ impl Engine {
     pub fn settle(&mut self) {
         self.follow_addresses();
         self.process_due(self.network.now(), None);
+        self.network.flush();
     }
 
     /// Lets the application of a connection act.
@@ -245,6 +247,7 @@ impl Engine {
         let now = self.network.now();
         self.let_act(now, id, &[]);
         self.process_due(now, None);
+        self.network.flush();
     }
 
     /// Passes changes of the usable addresses to the host.

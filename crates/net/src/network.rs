@@ -13,6 +13,9 @@ use rustix::io::Errno;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+/// Maximum number of packets of an interface before the next one is read. An interface without packets costs a system call.
+const MAX_IN_A_ROW: usize = 32;
+
 /// A device and the addresses of this host that use it.
 struct Interface {
     device: Box<dyn Device>,
@@ -34,8 +37,10 @@ pub struct Network {
     carriers: Option<Carriers>,
     /// True if the usable addresses may have changed.
     changed: bool,
-    /// Index of the interface that is polled first; every packet advances it.
+    /// Index of the interface that is read next.
     next_interface: usize,
+    /// Number of packets that this interface has given in a row.
+    in_a_row: usize,
     scratch: Vec<u8>,
     tap: Option<Tap>,
 }
@@ -50,6 +55,7 @@ impl Network {
             carriers: None,
             changed: false,
             next_interface: 0,
+            in_a_row: 0,
             scratch: Vec::new(),
             tap: None,
         }
@@ -141,15 +147,19 @@ impl Network {
 
     /// The next received packet of any device; `bytes`, whose contents are replaced, gets its payload.
     pub fn receive(&mut self, bytes: &mut Vec<u8>) -> Option<Packet> {
+        if self.in_a_row >= MAX_IN_A_ROW {
+            self.advance();
+        }
         for _ in 0..self.interfaces.len() {
-            self.next_interface = (self.next_interface + 1) % self.interfaces.len();
             let interface = &mut self.interfaces[self.next_interface];
             if interface.failed {
+                self.advance();
                 continue;
             }
             match interface.device.receive(bytes) {
-                Ok(None) => {}
+                Ok(None) => self.advance(),
                 Ok(Some(packet)) => {
+                    self.in_a_row += 1;
                     if let Some(tap) = &mut self.tap {
                         tap.received(self.next_interface, &interface.device.name(), (&packet, bytes));
                     }
@@ -161,7 +171,13 @@ impl Network {
         None
     }
 
-    /// Sends a packet with payload bytes from `fill`. A packet from an address without a device is dropped.
+    /// Reads the next interface from now on.
+    fn advance(&mut self) {
+        (self.next_interface, self.in_a_row) = ((self.next_interface + 1) % self.interfaces.len(), 0);
+    }
+
+    /// Sends a packet with payload bytes from `fill`, at the latest when [`flush`](Self::flush) is called. A packet from an
+    /// address without a device is dropped.
     pub fn send(&mut self, packet: &Packet, fill: Fill<'_>) {
         let Self { interfaces, scratch, .. } = self;
         let has = |(_, interface): &(usize, &mut Interface)| {
@@ -173,6 +189,15 @@ impl Network {
         }
         if interface.device.send(packet, fill, scratch).is_err() {
             (interface.failed, self.changed) = (true, true);
+        }
+    }
+
+    /// Sends the packets that the devices have kept.
+    pub fn flush(&mut self) {
+        for interface in self.interfaces.iter_mut().filter(|interface| !interface.failed) {
+            if interface.device.flush().is_err() {
+                (interface.failed, self.changed) = (true, true);
+            }
         }
     }
 

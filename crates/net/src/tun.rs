@@ -1,23 +1,30 @@
 //! A TUN interface: whole IP packets to and from the machine's own network stack.
 
 use crate::device::{Attachment, Device, Fill, unless_lost};
-use anabranch_wire::Packet;
+use crate::emulator::split_output;
+use crate::offload::{self, MAX_PACKET_BYTES, OffloadHeader, TCP_CHECKSUM};
+use crate::train::Train;
+use anabranch_wire::{Packet, ParseError};
 use core::net::IpAddr;
+use rustix::buffer::spare_capacity;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// Longest IP packet, bytes.
-const MAX_PACKET_BYTES: usize = 65_535;
-
 /// A network interface whose packets this program sends and receives. Dropping this value removes the
 /// interface.
 ///
-/// The interface has no offloads: packets are in their wire form, with all checksums and no longer than the MTU.
+/// The interface has the offloads of `IFF_VNET_HDR`: the kernel passes consecutive segments of a TCP connection as one packet of
+/// up to 64 KiB with an unfinished checksum, and gets those of this stack in the same form. A capture of received
+/// packets shows the long ones, as on a network card with such offloads.
 pub struct Tun {
     device: SyncDevice,
     name: String,
     index: u32,
+    train: Train,
+    /// Datagrams of a long packet that follow the one returned last.
+    datagrams: VecDeque<Vec<u8>>,
 }
 
 impl Tun {
@@ -35,10 +42,28 @@ impl Tun {
             IpAddr::V4(address) => builder.ipv4(address, prefix, None),
             IpAddr::V6(address) => builder.ipv6(address, prefix),
         };
-        let device = builder.build_sync()?;
+        let device = builder.offload(true).build_sync()?;
         device.set_nonblocking(true)?;
         let index = device.if_index()?;
-        Ok(Self { device, name: name.to_owned(), index })
+        let name = name.to_owned();
+        Ok(Self { device, name, index, train: Train::default(), datagrams: VecDeque::new() })
+    }
+
+    /// The packet in `output`, which begins with the offload header. The datagrams behind the first one of a long packet are
+    /// kept.
+    fn parse(&mut self, output: &mut Vec<u8>) -> Result<Packet, ParseError> {
+        let header = output.first_chunk().map(|bytes| OffloadHeader::parse(*bytes));
+        let unfinished = header.and_then(|header| header.unfinished);
+        if unfinished.is_none_or(|unfinished| unfinished.offset == TCP_CHECKSUM) {
+            return offload::parse_output(output);
+        }
+        split_output(output, Vec::new, |packet| {
+            let mut finished = Vec::new();
+            packet.append_finished(&mut finished);
+            self.datagrams.push_back(finished);
+        });
+        *output = self.datagrams.pop_front().unwrap_or_default();
+        Packet::parse(output)
     }
 }
 
@@ -57,18 +82,34 @@ impl Device for Tun {
 
     fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
         loop {
-            bytes.resize(MAX_PACKET_BYTES, 0);
-            let Some(len) = unless_lost(self.device.recv(bytes))? else { return Ok(None) };
-            bytes.truncate(len);
-            if let Ok(packet) = Packet::parse(bytes) {
+            let parsed = if let Some(datagram) = self.datagrams.pop_front() {
+                *bytes = datagram;
+                Packet::parse(bytes)
+            } else {
+                bytes.clear();
+                bytes.reserve(OffloadHeader::LEN + MAX_PACKET_BYTES);
+                let read = rustix::io::read(self.device.as_fd(), spare_capacity(bytes));
+                if unless_lost(read.map_err(io::Error::from))?.is_none() {
+                    return Ok(None);
+                }
+                self.parse(bytes)
+            };
+            if let Ok(packet) = parsed {
                 return Ok(Some(packet));
             }
         }
     }
 
-    fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
-        bytes.clear();
-        packet.emit_with(bytes, fill);
-        unless_lost(self.device.send(bytes)).map(drop)
+    fn send(&mut self, packet: &Packet, fill: Fill<'_>, _scratch: &mut Vec<u8>) -> io::Result<()> {
+        if !self.train.push(packet, fill) {
+            self.flush()?;
+            self.train.push(packet, fill);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let Some(bytes) = self.train.take() else { return Ok(()) };
+        unless_lost(rustix::io::write(self.device.as_fd(), bytes).map_err(io::Error::from)).map(drop)
     }
 }

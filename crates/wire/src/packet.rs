@@ -207,10 +207,27 @@ impl Packet {
     /// The problem and its byte: truncated bytes, an impossible length, a wrong checksum, a fragment, an IPv6
     /// extension header other than hop-by-hop options, or a transport other than TCP, UDP, SCTP and ICMP.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        Self::parse_by(bytes, tcp::Segment::parse)
+    }
+
+    /// As [`parse`](Self::parse), but does not verify the checksum of TCP. A kernel on the same machine leaves it unfinished,
+    /// because no wire could damage the segment.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Self::parse).
+    pub fn parse_offloaded(bytes: &[u8]) -> Result<Self, ParseError> {
+        Self::parse_by(bytes, |bytes, _| tcp::Segment::parse_unverified(bytes))
+    }
+
+    fn parse_by(
+        bytes: &[u8],
+        segment: impl FnOnce(&[u8], Addresses) -> Result<tcp::Segment, ParseError>,
+    ) -> Result<Self, ParseError> {
         let network = Network::parse(bytes)?;
         let start = network.body.start;
         let bytes = bytes.get(network.body.clone()).unwrap_or_default();
-        let mut packet = network.parse_body(bytes).map_err(|error| error.shifted(start))?;
+        let mut packet = network.parse_body(bytes, segment).map_err(|error| error.shifted(start))?;
         packet.for_each_payload(|payload| payload.offset += start as u64);
         Ok(packet)
     }
@@ -301,16 +318,17 @@ impl Network {
         Ok(Self { addresses, ecn: header.ecn, may_fragment: false, protocol, option, body: start..end })
     }
 
-    /// Reads the bytes behind the IP header.
-    fn parse_body(self, bytes: &[u8]) -> Result<Packet, ParseError> {
+    /// Reads the bytes behind the IP header, those of TCP by `segment`.
+    fn parse_body(
+        self,
+        bytes: &[u8],
+        segment: impl FnOnce(&[u8], Addresses) -> Result<tcp::Segment, ParseError>,
+    ) -> Result<Packet, ParseError> {
         let destination = self.addresses.destination;
         let covered = self.option.as_ref().map_or(destination, |option| option.destination(destination));
         let covered = Addresses { destination: covered, ..self.addresses };
         let body = match self.protocol {
-            protocol::TCP => {
-                let segment = tcp::Segment::parse(bytes, covered)?;
-                Body::Tcp(tcp::Segment { ip_option: self.option, ..segment })
-            }
+            protocol::TCP => Body::Tcp(tcp::Segment { ip_option: self.option, ..segment(bytes, covered)? }),
             protocol::UDP => Body::Udp(udp::Datagram::parse(bytes, covered)?),
             protocol::ICMP | protocol::ICMPV6 => Body::Icmp(Box::new(icmp::Message::parse(bytes, covered)?)),
             _ => Body::Sctp(sctp::Packet { may_fragment: self.may_fragment, ..sctp::Packet::parse(bytes)? }),

@@ -1,16 +1,14 @@
 //! The interfaces by which hosts are attached to the emulated network.
 
 use super::packet::RawPacket;
-use super::segments::{Train, VNET_HEADER_BYTES, split_output};
+use super::segments::{Train, split_output};
 use crate::device::unless_lost;
 use crate::namespace::Namespace;
+use crate::offload::{MAX_PACKET_BYTES, OffloadHeader};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use tun_rs::{DeviceBuilder, SyncDevice};
-
-/// Longest IP packet, bytes.
-const MAX_PACKET_BYTES: usize = 65_535;
 
 /// A TUN interface in the network namespace of a host.
 pub struct Port {
@@ -83,9 +81,9 @@ impl Port {
     ///
     /// If the interface was removed.
     pub fn send(&self, train: &mut Train) -> io::Result<()> {
-        let Some((vnet_header, parts)) = train.parts() else { return Ok(()) };
-        let vnet_header = self.offloads.then_some(vnet_header.as_slice());
-        let slices: Vec<_> = vnet_header.into_iter().chain(parts).map(IoSlice::new).collect();
+        let Some((offload, parts)) = train.parts() else { return Ok(()) };
+        let offload = self.offloads.then_some(offload.as_slice());
+        let slices: Vec<_> = offload.into_iter().chain(parts).map(IoSlice::new).collect();
         match rustix::io::writev(self.device.as_fd(), &slices) {
             // The host has taken the interface down.
             Err(Errno::IO) => Ok(()),
@@ -100,6 +98,6 @@ pub struct Scratch(Box<[u8]>);
 impl Scratch {
     /// A new buffer.
     pub fn new() -> Self {
-        Self(vec![0; VNET_HEADER_BYTES + MAX_PACKET_BYTES].into())
+        Self(vec![0; OffloadHeader::LEN + MAX_PACKET_BYTES].into())
     }
 }

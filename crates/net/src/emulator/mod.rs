@@ -17,11 +17,13 @@ mod packet;
 mod segments;
 mod stack_port;
 
+pub use crate::offload::Unfinished;
 pub use capture::Tap;
 pub use control::{Applied, Control, ControlError};
 pub use drive::{Attachment, Emulator, OpenError, Outcome, Running, Settings};
 pub use lateness::{Lateness, MAX_LATENESS};
 pub use middleboxes::Translations;
 pub use network::{Arrived, EmulatedNetwork};
-pub use packet::{RawPacket, Unfinished};
+pub use packet::RawPacket;
+pub(crate) use segments::split_output;
 pub use stack_port::{FlowEnd, StackDevice};

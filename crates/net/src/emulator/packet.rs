@@ -1,5 +1,6 @@
 //! A packet in the emulator: bytes, of which it reads the IP header and, for some queues, the ports.
 
+use crate::offload::{UDP_CHECKSUM, Unfinished};
 use anabranch_middlebox::FlowKey;
 use anabranch_netem::{FlowHash, Frame};
 use anabranch_wire::ip::network_option::NetworkOption;
@@ -15,9 +16,6 @@ const IPV4_LEN: usize = 20;
 /// Length of an IPv6 header, bytes.
 const IPV6_LEN: usize = 40;
 
-/// Offset of the checksum in a header of UDP.
-pub(super) const UDP_CHECKSUM: u16 = 6;
-
 /// An IP packet in the emulated network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawPacket {
@@ -27,16 +25,6 @@ pub struct RawPacket {
     pub(super) next: u32,
     /// The transport's checksum, if the sender has left it to be computed.
     unfinished: Option<Unfinished>,
-}
-
-/// A transport checksum that contains only the sum over addresses, protocol and length. The receiver of the packet
-/// may finish it. It may also accept the packet without it, because emulated links do not damage packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unfinished {
-    /// Offset of the data that it covers.
-    pub start: u16,
-    /// Offset of the checksum from `start`.
-    pub offset: u16,
 }
 
 impl RawPacket {
@@ -75,18 +63,18 @@ impl RawPacket {
 
     /// Finishes the checksum of `bytes`, a copy of this packet, if that is unfinished.
     pub(super) fn finish_checksum(&self, bytes: &mut [u8]) {
-        let Some(Unfinished { start, offset }) = self.unfinished else { return };
-        let (start, at) = (usize::from(start), usize::from(start + offset));
+        let Some(unfinished) = self.unfinished else { return };
+        let (start, at) = (usize::from(unfinished.start), unfinished.checksum_at());
         let sum = bytes.get(start..).map(|covered| Checksum::new().bytes(covered).finish());
         // Zero means that a UDP datagram has no checksum (RFC 768), which IPv6 forbids.
-        let sum = sum.map(|sum| if sum == 0 && offset == UDP_CHECKSUM { 0xffff } else { sum });
+        let sum = sum.map(|sum| if sum == 0 && unfinished.offset == UDP_CHECKSUM { 0xffff } else { sum });
         if let Some((sum, place)) = sum.zip(bytes.get_mut(at..at + 2)) {
             place.copy_from_slice(&sum.to_be_bytes());
         }
     }
 
     /// Appends the bytes to a buffer, with a finished checksum.
-    pub(super) fn append_finished(&self, out: &mut Vec<u8>) {
+    pub(crate) fn append_finished(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.bytes);
         self.finish_checksum(&mut out[start..]);

@@ -3,28 +3,14 @@
 //! the same form. The packets that result here are those that a network card would put on the wire, except
 //! for checksums, since no wire damages them: they contain the sum over addresses and lengths, and the
 //! receiving kernel is informed.
-//!
-//! The header is `struct virtio_net_hdr` (`linux/virtio_net.h`, Virtual I/O Device Version 1.2 §5.1.6).
 
-use super::packet::{RawPacket, UDP_CHECKSUM, Unfinished};
-use anabranch_wire::Checksum;
-use anabranch_wire::ip::{ipv4, protocol};
-
-/// Length of the header, bytes.
-pub const VNET_HEADER_BYTES: usize = 10;
+use super::packet::RawPacket;
+use crate::offload::{
+    MAX_PACKET_BYTES, OffloadHeader, Segments, TCP_CHECKSUM, UDP_CHECKSUM, Unfinished, finish_lengths,
+};
 
 /// Maximum number of packets in a train.
 const MAX_TRAIN_PACKETS: usize = 64;
-
-/// The longest IP packet, bytes.
-const MAX_TRAIN_BYTES: usize = 65_535;
-
-/// Flag: a checksum is unfinished (`VIRTIO_NET_HDR_F_NEEDS_CSUM`).
-const NEEDS_CHECKSUM: u8 = 1;
-/// `VIRTIO_NET_HDR_GSO_*`.
-const UNSEGMENTED: u8 = 0;
-const TCP_V4: u8 = 1;
-const TCP_V6: u8 = 4;
 
 /// A flag of TCP (RFC 9293 §3.1) that only the first segment of a train keeps.
 const CWR: u8 = 0x80;
@@ -34,28 +20,24 @@ const FIN_PSH: u8 = 0x09;
 const ACK_PSH: u8 = 0x18;
 const PSH: u8 = 0x08;
 
-/// Offset of the checksum in a header of TCP.
-const TCP_CHECKSUM: u16 = 16;
-
 /// Splits the output of a kernel, which begins with the header, into packets. Invalid output is dropped.
 pub fn split_output(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut packet: impl FnMut(RawPacket)) {
-    let Some((vnet_header, bytes)) = output.split_first_chunk::<VNET_HEADER_BYTES>() else { return };
-    let [flags, kind, ..] = *vnet_header;
-    let word = |at: usize| u16::from_ne_bytes([vnet_header[at], vnet_header[at + 1]]);
-    let (segment, start, offset) = (usize::from(word(4)), word(6), word(8));
-    let unfinished = (flags & NEEDS_CHECKSUM != 0).then_some(Unfinished { start, offset });
+    let Some((header, bytes)) = output.split_first_chunk::<{ OffloadHeader::LEN }>() else { return };
+    let OffloadHeader { unfinished, segments } = OffloadHeader::parse(*header);
     let mut emit = |bytes: Vec<u8>| {
         // Data that is not an IP packet is dropped.
         let Ok(made) = RawPacket::new(bytes) else { return };
         packet(match unfinished {
-            Some(unfinished) if usize::from(start + offset) + 2 <= made.bytes().len() => {
+            Some(unfinished) if unfinished.checksum_at() + 2 <= made.bytes().len() => {
                 made.with_unfinished(unfinished)
             }
             _ => made,
         });
     };
-    let header = header_len(bytes, start, offset).filter(|_| kind != UNSEGMENTED && segment > 0);
-    let Some(header) = header else {
+    let cut = segments.zip(unfinished).and_then(|(Segments { payload, .. }, unfinished)| {
+        Some((header_len(bytes, unfinished)?, usize::from(payload), unfinished))
+    });
+    let Some((header, segment, unfinished)) = cut else {
         let mut whole = buffer();
         whole.extend_from_slice(bytes);
         return emit(whole);
@@ -66,9 +48,9 @@ pub fn split_output(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut pack
         let mut made = buffer();
         made.extend_from_slice(head);
         made.extend_from_slice(part);
-        number_segment(&mut made, (start, offset), number, number * segment);
-        if offset == TCP_CHECKSUM {
-            let flags = &mut made[usize::from(start) + 13];
+        number_segment(&mut made, unfinished, number, number * segment);
+        if unfinished.offset == TCP_CHECKSUM {
+            let flags = &mut made[usize::from(unfinished.start) + 13];
             *flags &= !(if number > 0 { CWR } else { 0 } | if number < last { FIN_PSH } else { 0 });
         }
         emit(made);
@@ -76,7 +58,7 @@ pub fn split_output(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut pack
 }
 
 /// The length of the headers of IP and transport; `None` if they are incomplete.
-fn header_len(bytes: &[u8], start: u16, offset: u16) -> Option<usize> {
+fn header_len(bytes: &[u8], Unfinished { start, offset }: Unfinished) -> Option<usize> {
     let start = usize::from(start);
     let transport = bytes.get(start..)?;
     let len = match offset {
@@ -90,40 +72,20 @@ fn header_len(bytes: &[u8], start: u16, offset: u16) -> Option<usize> {
 
 /// Completes a segment with the original headers: sets its lengths, identification, sequence number
 /// and unfinished checksum.
-fn number_segment(packet: &mut [u8], (start, offset): (u16, u16), number: usize, skipped: usize) {
-    let at = usize::from(start);
+fn number_segment(packet: &mut [u8], unfinished: Unfinished, number: usize, skipped: usize) {
+    let at = usize::from(unfinished.start);
     if packet[0] >> 4 == 4 {
         let before = u16::from_be_bytes([packet[4], packet[5]]);
         packet[4..6].copy_from_slice(&before.wrapping_add(number as u16).to_be_bytes());
     }
     let len = (packet.len() - at) as u16;
-    if offset == TCP_CHECKSUM {
+    if unfinished.offset == TCP_CHECKSUM {
         let first = u32::from_be_bytes([packet[at + 4], packet[at + 5], packet[at + 6], packet[at + 7]]);
         packet[at + 4..at + 8].copy_from_slice(&first.wrapping_add(skipped as u32).to_be_bytes());
     } else {
         packet[at + 4..at + 6].copy_from_slice(&len.to_be_bytes());
     }
-    finish_lengths(packet, (start, offset));
-}
-
-/// Sets the lengths in the IP header and the unfinished checksum of a packet.
-fn finish_lengths(packet: &mut [u8], (start, offset): (u16, u16)) {
-    let at = usize::from(start);
-    let total = packet.len();
-    let addresses = if packet[0] >> 4 == 4 {
-        packet[2..4].copy_from_slice(&(total as u16).to_be_bytes());
-        ipv4::set_checksum(packet);
-        12..20
-    } else {
-        packet[4..6].copy_from_slice(&((total - 40) as u16).to_be_bytes());
-        8..40
-    };
-    let carried = if offset == TCP_CHECKSUM { protocol::TCP } else { protocol::UDP };
-    let [high, low] = ((total - at) as u16).to_be_bytes();
-    let pseudo = Checksum::new().bytes(&packet[addresses]).bytes(&[0, carried, high, low]);
-    let field = at + usize::from(offset);
-    // The field contains the sum, not its complement; the kernel adds the rest.
-    packet[field..field + 2].copy_from_slice(&(!pseudo.finish()).to_be_bytes());
+    finish_lengths(packet, unfinished);
 }
 
 /// Packets for a host, in order, that are passed as one long packet.
@@ -158,7 +120,7 @@ impl Train {
             .map_or(packet.bytes().len(), |segment_properties| segment_properties.payload);
         if !fits
             || (!self.packets.is_empty()
-                && (self.packets.len() >= MAX_TRAIN_PACKETS || self.bytes + more > MAX_TRAIN_BYTES))
+                && (self.packets.len() >= MAX_TRAIN_PACKETS || self.bytes + more > MAX_PACKET_BYTES))
         {
             return Err(packet);
         }
@@ -168,7 +130,7 @@ impl Train {
     }
 
     /// The data to write, in this order, beginning with the header.
-    pub fn parts(&mut self) -> Option<([u8; VNET_HEADER_BYTES], Vec<&[u8]>)> {
+    pub fn parts(&mut self) -> Option<([u8; OffloadHeader::LEN], Vec<&[u8]>)> {
         let count = self.packets.len();
         let last_flags = self
             .packets
@@ -176,23 +138,18 @@ impl Train {
             .and_then(|last| segment_properties(last).map(|segment_properties| segment_properties.flags));
         let total = self.bytes;
         let (first, rest) = self.packets.split_first_mut()?;
-        let mut vnet_header = [0; VNET_HEADER_BYTES];
-        let Some(unfinished) = first.unfinished() else { return Some((vnet_header, vec![first.bytes()])) };
-        vnet_header[0] = NEEDS_CHECKSUM;
-        vnet_header[6..8].copy_from_slice(&unfinished.start.to_ne_bytes());
-        vnet_header[8..].copy_from_slice(&unfinished.offset.to_ne_bytes());
-        if count == 1 {
-            return Some((vnet_header, vec![first.bytes()]));
-        }
+        let version = first.version();
+        let mut offload = OffloadHeader { unfinished: first.unfinished(), segments: None };
+        let Some(unfinished) = offload.unfinished.filter(|_| count > 1) else {
+            return Some((offload.emit(version), vec![first.bytes()]));
+        };
         let header = segment_properties(first).map_or(0, |segment_properties| segment_properties.head.len());
         let segment = first.bytes().len() - header;
-        vnet_header[1] = if first.bytes()[0] >> 4 == 4 { TCP_V4 } else { TCP_V6 };
-        vnet_header[2..4].copy_from_slice(&(header as u16).to_ne_bytes());
-        vnet_header[4..6].copy_from_slice(&(segment as u16).to_ne_bytes());
+        offload.segments = Some(Segments { header: header as u16, payload: segment as u16 });
         first.set_lengths(total, unfinished, last_flags.unwrap_or_default() & PSH);
         let parts =
             core::iter::once(first.bytes()).chain(rest.iter().map(|packet| &packet.bytes()[header..]));
-        Some((vnet_header, parts.collect()))
+        Some((offload.emit(version), parts.collect()))
     }
 
     /// Removes and returns the packets.
@@ -211,7 +168,7 @@ impl Train {
 fn segment_properties(packet: &RawPacket) -> Option<SegmentProperties<'_>> {
     let unfinished = packet.unfinished().filter(|unfinished| unfinished.offset == TCP_CHECKSUM)?;
     let bytes = packet.bytes();
-    let header = header_len(bytes, unfinished.start, unfinished.offset)?;
+    let header = header_len(bytes, unfinished)?;
     let start = usize::from(unfinished.start);
     let sequence = bytes.get(start + 4..start + 8)?.try_into().ok().map(u32::from_be_bytes)?;
     Some(SegmentProperties {
@@ -261,7 +218,7 @@ impl RawPacket {
         self.edit(|bytes| {
             bytes[at + 13] |= flags;
             bytes.resize(total, 0);
-            finish_lengths(bytes, (unfinished.start, unfinished.offset));
+            finish_lengths(bytes, unfinished);
             bytes.truncate(len);
         });
     }
@@ -270,7 +227,7 @@ impl RawPacket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use anabranch_wire::{Body, Ecn, Packet, Payload, tcp};
+    use anabranch_wire::{Body, Checksum, Ecn, Packet, Payload, tcp};
     use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     /// A packet in its form on a wire.
@@ -298,19 +255,12 @@ mod tests {
     /// The output of a kernel for a packet that is to be split into segments of `segment` bytes.
     fn output(bytes: &[u8], segment: u16) -> Vec<u8> {
         let start = if bytes[0] >> 4 == 4 { 20_u16 } else { 40 };
-        let kind = if segment == 0 {
-            UNSEGMENTED
-        } else if start == 20 {
-            TCP_V4
-        } else {
-            TCP_V6
-        };
-        let mut output = vec![NEEDS_CHECKSUM, kind, 0, 0];
-        for word in [segment, start, TCP_CHECKSUM] {
-            output.extend_from_slice(&word.to_ne_bytes());
-        }
+        let unfinished = Unfinished { start, offset: TCP_CHECKSUM };
+        let segments = (segment > 0).then_some(Segments { header: 0, payload: segment });
+        let header = OffloadHeader { unfinished: Some(unfinished), segments };
+        let mut output = header.emit(bytes[0] >> 4).to_vec();
         let mut bytes = bytes.to_vec();
-        finish_lengths(&mut bytes, (start, TCP_CHECKSUM));
+        finish_lengths(&mut bytes, unfinished);
         output.extend_from_slice(&bytes);
         output
     }
@@ -400,7 +350,7 @@ mod tests {
     #[test]
     fn invalid_headers_give_no_packets() {
         assert_eq!(collect_segments(&[0; 5]), []);
-        assert_eq!(collect_segments(&[0; VNET_HEADER_BYTES]), []);
+        assert_eq!(collect_segments(&[0; OffloadHeader::LEN]), []);
         let sensible = output(&wire_packet(false, 0, 3000), 1000);
         for (at, value) in [(4, 0), (6, 255), (8, 200)] {
             let mut strange = sensible.clone();

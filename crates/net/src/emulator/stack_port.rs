@@ -155,6 +155,10 @@ impl Device for StackDevice {
         self.wire.pass(&self.wire.to_network, bytes.clone());
         Ok(())
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

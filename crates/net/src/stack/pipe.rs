@@ -121,7 +121,8 @@ impl State {
             let Some(delivery) = socket.read(room as u64, &mut bytes) else { break };
             any = true;
             if is_stream {
-                self.incoming.extend(bytes.drain(..));
+                self.incoming.extend(&bytes);
+                bytes.clear();
             } else {
                 self.received_bytes += bytes.len();
                 self.received.push_back(received(delivery, core::mem::take(&mut bytes)));

@@ -1,50 +1,14 @@
-//! Hosts of the tests: over a pair of sockets that carry IP packets, or over UDP.
+//! Hosts of the tests: over links in memory, or over UDP.
 
 use anabranch_endpoint::Address;
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
-use anabranch_net::{Clock, Device, Fill, Network, Stack, Udp};
+use anabranch_net::{Clock, Memory, Network, Stack, Udp};
 use anabranch_settings::sctp;
-use anabranch_wire::Packet;
 use anabranch_wire::sctp::encapsulation::Ports;
 use core::future::Future;
 use core::net::IpAddr;
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use tokio::time::timeout;
-
-/// One end of a link in memory; a full socket loses packets, as a queue does.
-struct Wire(OwnedFd);
-
-impl Device for Wire {
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-
-    fn receive(&mut self, bytes: &mut Vec<u8>) -> io::Result<Option<Packet>> {
-        bytes.resize(65_535, 0);
-        match recv(&self.0, bytes.as_mut_slice(), RecvFlags::empty()) {
-            Ok((0, _)) => Err(io::ErrorKind::ConnectionAborted.into()),
-            Ok((len, _)) => {
-                bytes.truncate(len);
-                Ok(Some(Packet::parse(bytes).expect("the other end writes packets")))
-            }
-            Err(Errno::AGAIN) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
-        bytes.clear();
-        packet.emit_with(bytes, fill);
-        match send(&self.0, bytes, SendFlags::NOSIGNAL) {
-            Ok(_) | Err(Errno::AGAIN) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
 
 /// Runs a test, at most for a minute.
 pub fn run(test: impl Future<Output = ()>) {
@@ -66,11 +30,9 @@ pub fn linked(links: u8) -> [Stack; 2] {
 pub fn networks(links: u8) -> [Network; 2] {
     let mut networks = [(); 2].map(|()| Network::new(Clock::new()));
     for link in 0..links {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-        let (one, two) = pair.expect("sockets");
-        for (network, (socket, host)) in networks.iter_mut().zip([(one, 1), (two, 2)]) {
-            network.add(Wire(socket), &[Address::new(ip(link, host), 1500)]);
+        let ends = Memory::pair().expect("descriptors");
+        for (host, (network, end)) in (1..).zip(networks.iter_mut().zip(ends)) {
+            network.add(end, &[Address::new(ip(link, host), 1500)]);
         }
     }
     networks

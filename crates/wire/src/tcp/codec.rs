@@ -85,18 +85,34 @@ impl Segment {
     /// # Errors
     /// Truncated bytes, impossible lengths, malformed options, or a wrong checksum.
     pub fn parse(bytes: &[u8], addresses: Addresses) -> Result<Self, ParseError> {
-        let (mut segment, found, header_len) = Self::parse_fixed(bytes)?;
-        let error = |at, problem| Err(ParseError::new(Header::Tcp, at, problem));
-        let Some((header, payload)) = bytes.split_at_checked(header_len) else {
-            return error(12, Problem::Truncated { needed: header_len, available: bytes.len() });
-        };
-        let pseudo_header = addresses.pseudo_header(protocol::TCP, bytes.len() as u32);
-        if pseudo_header.bytes(bytes).finish() != 0 {
+        Self::parse_by(bytes, |found| {
+            let pseudo_header = addresses.pseudo_header(protocol::TCP, bytes.len() as u32);
+            if pseudo_header.bytes(bytes).finish() == 0 {
+                return Ok(());
+            }
             let (before, behind) = (&bytes[..CHECKSUM_AT], &bytes[CHECKSUM_AT + 2..]);
             let computed = pseudo_header.bytes(before).bytes(behind).finish();
             let problem = Problem::Checksum { found: found.into(), computed: computed.into() };
-            return error(CHECKSUM_AT, problem);
-        }
+            Err(ParseError::new(Header::Tcp, CHECKSUM_AT, problem))
+        })
+    }
+
+    /// As [`parse`](Self::parse), but does not verify the checksum.
+    pub(crate) fn parse_unverified(bytes: &[u8]) -> Result<Self, ParseError> {
+        Self::parse_by(bytes, |_| Ok(()))
+    }
+
+    /// Reads a segment; `verify` gets the checksum, before the options are read.
+    fn parse_by(
+        bytes: &[u8],
+        verify: impl FnOnce(u16) -> Result<(), ParseError>,
+    ) -> Result<Self, ParseError> {
+        let (mut segment, found, header_len) = Self::parse_fixed(bytes)?;
+        let Some((header, payload)) = bytes.split_at_checked(header_len) else {
+            let problem = Problem::Truncated { needed: header_len, available: bytes.len() };
+            return Err(ParseError::new(Header::Tcp, 12, problem));
+        };
+        verify(found)?;
         let options = &header[Self::MIN_HEADER_LEN as usize..];
         segment.options =
             Options::parse(options).map_err(|error| error.shifted(Self::MIN_HEADER_LEN as usize))?;

@@ -55,4 +55,8 @@ impl Device for Lossy {
     fn send(&mut self, packet: &Packet, fill: Fill<'_>, bytes: &mut Vec<u8>) -> io::Result<()> {
         if self.loses(packet) { Ok(()) } else { self.tun.send(packet, fill, bytes) }
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tun.flush()
+    }
 }

@@ -1,0 +1,51 @@
+//! Linux as a peer.
+
+use super::{CHUNK_BYTES, processor_time};
+use anabranch_net::Clock;
+use core::net::SocketAddr;
+use rustix::net::{AddressFamily, SocketType};
+use rustix::time::ClockId;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::num::NonZeroU32;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Listens, with Multipath TCP if `multipath`, and transfers with the first client in one direction. Returns the bytes read
+/// and the processor time of the thread.
+pub fn serve(multipath: bool, local: SocketAddr, writes: Option<Duration>) -> JoinHandle<(u64, Duration)> {
+    let protocol = multipath
+        .then(|| rustix::net::Protocol::from_raw(NonZeroU32::new(262).expect("IPPROTO_MPTCP is not zero")));
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, protocol).expect("a socket");
+    rustix::net::bind(&socket, &local).expect("the address belongs to the machine");
+    rustix::net::listen(&socket, 1).expect("a bound socket can listen");
+    let listener = TcpListener::from(socket);
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("a connection");
+        let bytes = match writes {
+            Some(time) => write(stream, time),
+            None => read(stream),
+        };
+        (bytes, processor_time(ClockId::ThreadCPUTime))
+    })
+}
+
+fn write(mut stream: TcpStream, time: Duration) -> u64 {
+    let (start, chunk) = (Clock::new(), vec![0x5a; CHUNK_BYTES]);
+    while start.elapsed() < time {
+        stream.write_all(&chunk).expect("the client reads");
+    }
+    stream.shutdown(Shutdown::Write).expect("connected");
+    let _ = stream.read(&mut [0]);
+    0
+}
+
+fn read(mut stream: TcpStream) -> u64 {
+    let (mut bytes, mut chunk) = (0, vec![0; CHUNK_BYTES]);
+    loop {
+        match stream.read(&mut chunk).expect("the client writes") {
+            0 => return bytes,
+            len => bytes += len as u64,
+        }
+    }
+}
