@@ -1,6 +1,6 @@
 //! Linux as a peer.
 
-use super::{CHUNK_BYTES, processor_time};
+use super::{CHUNK_BYTES, REQUEST_BYTES, processor_time};
 use anabranch_net::Clock;
 use core::net::SocketAddr;
 use rustix::net::{AddressFamily, SocketType};
@@ -28,6 +28,33 @@ pub fn serve(multipath: bool, local: SocketAddr, writes: Option<Duration>) -> Jo
         };
         (bytes, processor_time(ClockId::ThreadCPUTime))
     })
+}
+
+/// Listens, and answers each request of the first client by as many bytes.
+pub fn echo(local: SocketAddr) -> JoinHandle<()> {
+    let listener = TcpListener::bind(local).expect("the address belongs to the machine");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        stream.set_nodelay(true).expect("TCP has this option");
+        let mut request = [0; REQUEST_BYTES];
+        while stream.read_exact(&mut request).is_ok() {
+            stream.write_all(&request).expect("the client reads");
+        }
+    })
+}
+
+/// Sends requests, each after the response to the one before. Returns the times of all pairs.
+pub fn ask(remote: SocketAddr, pairs: usize) -> Vec<Duration> {
+    let mut stream = TcpStream::connect(remote).expect("the server listens");
+    stream.set_nodelay(true).expect("TCP has this option");
+    let mut response = [0; REQUEST_BYTES];
+    let pair = |_| {
+        let start = Clock::new();
+        stream.write_all(&[1; REQUEST_BYTES]).expect("the server reads");
+        stream.read_exact(&mut response).expect("the server answers");
+        start.elapsed()
+    };
+    (0..pairs).map(pair).collect()
 }
 
 fn write(mut stream: TcpStream, time: Duration) -> u64 {

@@ -24,6 +24,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 const CHUNK_BYTES: usize = 1 << 18;
 /// Bytes of a message.
 const MESSAGE_BYTES: usize = 16 << 10;
+/// Bytes of a request and of its response.
+const REQUEST_BYTES: usize = 64;
+/// Number of requests.
+const PAIRS: usize = 100_000;
 const PORT: u16 = 5001;
 const MTU: u32 = 1500;
 
@@ -211,26 +215,68 @@ fn messages_between(
     })
 }
 
+/// Times of requests of this stack and of Linux to a server of Linux: over a TUN interface, and over loopback.
+fn request_times() -> [Vec<Duration>; 2] {
+    let mut network = Network::new(Clock::new());
+    let tun = Tun::new("tun0", ([10, 0, 0, 1].into(), 24), MTU as u16).expect("root");
+    network.add(tun, &[Address::new([10, 0, 0, 2].into(), MTU)]);
+    ip("link set lo up");
+    let machine = IpAddr::from([10, 0, 0, 1]);
+    let server = kernel::echo((machine, PORT).into());
+    let stack = Stack::start(network, Limits::default()).expect("a thread");
+    let ours = block_on(async {
+        let mut stream = stack.connect(tcp(), machine, PORT).await.expect("Linux listens");
+        let (mut times, mut response) = (Vec::new(), [0; REQUEST_BYTES]);
+        for _ in 0..PAIRS {
+            let start = Clock::new();
+            stream.write_all(&[1; REQUEST_BYTES]).await.expect("the server reads");
+            stream.read_exact(&mut response).await.expect("the server answers");
+            times.push(start.elapsed());
+        }
+        stack.stop(Stop::Abort).await.expect("running");
+        times
+    });
+    server.join().expect("the server succeeds");
+    let loopback = ([127, 0, 0, 1], PORT).into();
+    let server = kernel::echo(loopback);
+    let theirs = kernel::ask(loopback, PAIRS);
+    server.join().expect("the server succeeds");
+    [ours, theirs]
+}
+
+/// Prints the median and the 99th percentile of the times of requests.
+fn report_requests() {
+    println!(
+        "\n| request and response of {REQUEST_BYTES} bytes | median, µs | 99th percentile, µs |\n|---|---|---|"
+    );
+    for (name, mut times) in
+        ["TCP to Linux over TUN", "Linux over loopback"].into_iter().zip(in_namespace(request_times))
+    {
+        times.sort_unstable();
+        let [median, most] =
+            [times.len() / 2, times.len() * 99 / 100].map(|at| times[at].as_nanos() as f64 / 1e3);
+        println!("| {name} | {median:.0} | {most:.0} |");
+    }
+}
+
+/// Calls a function in a new network namespace.
+fn in_namespace<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, result) = std::sync::mpsc::channel();
+    within("speed", move || done.send(run()).expect("the caller waits"));
+    result.recv().expect("the function has returned")
+}
+
 /// A transfer of this length; `None` if the machine lacks what it needs.
 type Case = fn(Duration) -> Option<Transfer>;
 
 /// Runs a transfer with Linux in a network namespace, if the machine has what it needs.
 fn with_linux(protocol: fn() -> Protocol, paths: u8, is_upload: bool, time: Duration) -> Option<Transfer> {
-    if !machine_has(&[Need::Namespaces, Need::Tun, Need::Mptcp]) {
-        return None;
-    }
-    let (done, result) = std::sync::mpsc::channel();
-    within("speed", move || drop(done.send(over_tun(protocol(), paths, is_upload, time))));
-    result.recv().ok()
+    let has = machine_has(&[Need::Namespaces, Need::Tun, Need::Mptcp]);
+    has.then(|| in_namespace(move || over_tun(protocol(), paths, is_upload, time)))
 }
 
 fn with_usrsctp(time: Duration) -> Option<Transfer> {
-    if !machine_has(&[Need::Namespaces]) {
-        return None;
-    }
-    let (done, result) = std::sync::mpsc::channel();
-    within("speed", move || drop(done.send(usrsctp::transfer(time))));
-    result.recv().ok().flatten()
+    machine_has(&[Need::Namespaces]).then(|| in_namespace(move || usrsctp::transfer(time))).flatten()
 }
 
 const CASES: [(&str, Case); 9] = [
@@ -268,5 +314,8 @@ fn main() {
             Some(transfer) => report(name, &transfer),
             None => println!("| {name} | not run: the machine lacks namespaces, TUN, MPTCP or usrsctp | |"),
         }
+    }
+    if part.is_none_or(|part| part == "request") && machine_has(&[Need::Namespaces, Need::Tun]) {
+        report_requests();
     }
 }
