@@ -9,11 +9,12 @@ use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::{NetworkEvent, Quote, Unreachable};
 use anabranch_endpoint::{Address, Ends};
 use anabranch_sctp::{Answer, behind_auth, out_of_the_blue};
-use anabranch_tcp::tcp;
+use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::icmp::{self, Message, Quoted};
 use anabranch_wire::ip::protocol;
 use anabranch_wire::sctp::{self as wire_sctp, Chunk};
-use anabranch_wire::tcp::mptcp::{Control, Join};
+use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::mptcp::{Capable, Control, Join, Key};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Content, Ecn, Packet};
 use core::net::IpAddr;
@@ -136,7 +137,7 @@ impl Host {
         &mut self,
         now: Time,
         (tuple, config): (Tuple, &Protocol),
-        number: Option<u32>,
+        cookie: Option<(u32, Option<Key>)>,
     ) -> Option<ConnectionId> {
         let at = (config.transport(), tuple.0.port());
         let listening = self.listeners.get(&at)?.local.as_ref().unwrap_or(&self.addresses);
@@ -146,10 +147,14 @@ impl Host {
         };
         let ends = Ends::listening(local, tuple.0.port());
         let secrets = self.secrets.clone();
-        let mut core = match (config, number) {
-            (Protocol::Tcp(config), Some(number)) => {
+        let mut core = match (config, cookie) {
+            (Protocol::Tcp(config), Some((number, _))) => {
                 let end = tcp::Connection::listening(config.clone(), &ends, secrets);
                 Core::Tcp(Box::new(end.with_initial_sequence(number)))
+            }
+            (Protocol::Mptcp(config), Some((number, Some(key)))) => {
+                let end = mptcp::Connection::listening(config.clone(), &ends, secrets);
+                Core::Mptcp(Box::new(end.with_cookie(number, key.secret)))
             }
             _ => config.listening(&ends, tuple.1, secrets).ok()?,
         };
@@ -199,9 +204,9 @@ impl Host {
     fn send_cookie(&mut self, now: Time, tuple: Tuple, syn: &Segment) -> Option<ConnectionId> {
         let address = self.address(tuple.0.ip())?;
         let listener = self.listeners.get_mut(&(Transport::Tcp, tuple.0.port()))?;
-        let config = match &listener.protocol {
-            Protocol::Tcp(config) => config,
-            Protocol::Mptcp(config) => &config.tcp,
+        let (config, checksum) = match &listener.protocol {
+            Protocol::Tcp(config) => (config, None),
+            Protocol::Mptcp(config) => (&config.tcp, Some(config.checksum)),
             Protocol::Sctp(_) | Protocol::Udp => return None,
         };
         let (sack, buffer) = (config.sack, config.receive_buffer);
@@ -212,26 +217,50 @@ impl Host {
         let mut answer = cookie::answer(&self.secrets, now, (tuple, syn), (mss, shift));
         answer.window = buffer.min(u64::from(u16::MAX)) as u16;
         answer.options.sack_permitted &= sack;
+        let key = cookie::key(&self.secrets, tuple, (syn.seq, answer.seq));
+        // Without an MP_CAPABLE the peer falls back to plain TCP (RFC 8684 §3.7).
+        if let Some((checksum, offer)) = checksum.zip(mptcp::offer(syn))
+            && self.names.of_token(key.token).is_none()
+        {
+            let capable = Capable {
+                version: 1,
+                checksum_required: checksum || offer.checksum_required,
+                hmac_sha256: true,
+                sender_key: Some(key.secret),
+                ..Capable::default()
+            };
+            answer.options.mptcp.others.push(Control::Capable(capable));
+        }
         self.out.push_back(from(tuple, answer));
         None
     }
 
-    /// Creates a connection from the final ACK of a handshake that has a valid SYN cookie. Multipath TCP becomes plain
-    /// TCP, because its keys were not stored (the peer falls back by RFC 8684 §3.7).
+    /// Creates a connection from the final ACK of a handshake that has a valid SYN cookie. It is plain TCP if the segment
+    /// does not contain the key of the cookie, or another connection has got its token.
     fn accept_cookie(
         &mut self,
         now: Time,
         tuple: Tuple,
-        ((syn, number), packet): ((Segment, u32), Packet),
+        ((mut syn, number), packet): ((Segment, u32), Packet),
         content: &dyn Content,
     ) -> Option<ConnectionId> {
+        let Body::Tcp(third) = &packet.body else { return None };
+        let key = cookie::key(&self.secrets, tuple, (syn.seq, Serial(number)));
+        let confirmed = mptcp::capable(third).filter(|capable| {
+            capable.receiver_key == Some(key.secret) && self.names.of_token(key.token).is_none()
+        });
         let listener = self.listeners.get(&(Transport::Tcp, tuple.0.port()))?;
-        let config = match &listener.protocol {
-            Protocol::Tcp(config) => config.clone(),
-            Protocol::Mptcp(config) => config.tcp.clone(),
-            Protocol::Sctp(_) | Protocol::Udp => return None,
+        let (config, key) = match (&listener.protocol, confirmed) {
+            (Protocol::Mptcp(config), Some(confirmed)) => {
+                let offer = Capable { sender_key: None, receiver_key: None, data: None, ..*confirmed };
+                syn.options.mptcp.others.push(Control::Capable(offer));
+                (Protocol::Mptcp(config.clone()), Some(key))
+            }
+            (Protocol::Mptcp(config), None) => (Protocol::Tcp(config.tcp.clone()), None),
+            (Protocol::Tcp(config), _) => (Protocol::Tcp(config.clone()), None),
+            (Protocol::Sctp(_) | Protocol::Udp, _) => return None,
         };
-        let id = self.begin(now, (tuple, &Protocol::Tcp(config)), Some(number))?;
+        let id = self.begin(now, (tuple, &config), Some((number, key)))?;
         let body = Body::Tcp(syn);
         let (source, destination) = (packet.source, packet.destination);
         let syn = Packet { source, destination, ecn: Ecn::NotEct, body };

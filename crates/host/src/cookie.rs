@@ -7,12 +7,16 @@
 //!
 //! The code is keyed over the two ends, the peer's sequence number, time and MSS. Window scale and SACK-permitted come
 //! back only from a peer that uses timestamps; without them a connection from a cookie has neither.
+//!
+//! With Multipath TCP the SYN/ACK has a key that follows from the cookie. The third segment, or the first data, contains
+//! this key and the peer's (RFC 8684 §3.1), so that no key is stored.
 
 use super::protocol::Tuple;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Secrets;
 use anabranch_tcp::tcp::timestamp_offset;
 use anabranch_wire::seq::Serial;
+use anabranch_wire::tcp::mptcp::Key;
 use anabranch_wire::tcp::{Flags, Options, Segment, Timestamps};
 use core::net::{IpAddr, SocketAddr};
 
@@ -27,7 +31,8 @@ const OPTION_BITS: u32 = 5;
 /// Code for a SYN without the window scale option.
 const NO_SCALE: u32 = 15;
 
-fn code(secrets: &Secrets, (local, remote): Tuple, peer: Serial, time_and_mss: u8) -> u32 {
+/// HMAC over a purpose, the two ends, the peer's sequence number, and a further value.
+fn keyed(secrets: &Secrets, purpose: &str, (local, remote): Tuple, peer: Serial, value: &[u8]) -> [u8; 32] {
     let bytes = |at: SocketAddr| {
         let address = match at.ip() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -36,8 +41,19 @@ fn code(secrets: &Secrets, (local, remote): Tuple, peer: Serial, time_and_mss: u
         (address, at.port().to_be_bytes())
     };
     let ((a, b), (c, d)) = (bytes(local), bytes(remote));
-    let hash = secrets.keyed(&[b"SYN cookie", &a, &b, &c, &d, &peer.0.to_be_bytes(), &[time_and_mss]]);
+    secrets.keyed(&[purpose.as_bytes(), &a, &b, &c, &d, &peer.0.to_be_bytes(), value])
+}
+
+fn code(secrets: &Secrets, tuple: Tuple, peer: Serial, time_and_mss: u8) -> u32 {
+    let hash = keyed(secrets, "SYN cookie", tuple, peer, &[time_and_mss]);
     u32::from_be_bytes([0, hash[0], hash[1], hash[2]])
+}
+
+/// The Multipath TCP key of a connection from a cookie: `peer` is the sequence number of the SYN, `number` that of the
+/// SYN/ACK.
+pub(super) fn key(secrets: &Secrets, tuple: Tuple, (peer, number): (Serial, Serial)) -> Key {
+    let hash = keyed(secrets, "MP_CAPABLE cookie", tuple, peer, &number.0.to_be_bytes());
+    Key::new(u64::from_be_bytes(*hash.first_chunk().expect("the HMAC has 32 bytes")))
 }
 
 /// Number of the period in which a cookie was made.

@@ -6,6 +6,7 @@ use anabranch_base::rng::Rng;
 use anabranch_wire::Ecn;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::Segment;
+use anabranch_wire::tcp::mptcp::{Capable, Control};
 
 /// Remote and local address of a connection, as seen from the second host.
 fn known(net: &Net, id: ConnectionId) -> (SocketAddr, SocketAddr) {
@@ -95,28 +96,79 @@ fn client_connects_during_a_syn_flood() {
         assert!(report.peer_window > 65_535, "{}", report.peer_window);
         net.exchange([client, server], 200_000);
         let client = net.hosts[0].endpoint(client).expect("the connection exists").report();
-        assert_eq!(
-            client.fallback,
-            matches!(protocol, Protocol::Mptcp(_)),
-            "a cookie keeps no MP_CAPABLE, so the connection falls back to plain TCP"
-        );
+        assert!(!client.fallback, "the key follows from the cookie");
     }
+}
+
+/// A network whose second host answers each SYN by a cookie.
+fn flooded(protocol: &Protocol) -> Net {
+    let mut net = Net::new();
+    let backlog = Backlog { complete: 10, incomplete: 0 };
+    net.hosts[1].listen(Listening { protocol: protocol.clone(), port: PORT, backlog }).expect("free");
+    net
+}
+
+/// Opens a connection of the first host by a cookie. `change` gets the packets after the SYN/ACK.
+fn opened(net: &mut Net, protocol: &Protocol, change: impl Fn(&mut Segment)) -> [ConnectionId; 2] {
+    let client = net.connect(protocol, PORT);
+    net.drive(0);
+    net.run(2);
+    for (_, packet) in &mut net.flying {
+        if let Body::Tcp(segment) = &mut packet.body {
+            change(segment);
+        }
+    }
+    net.run(20);
+    [client, net.hosts[1].accept(Transport::Tcp, PORT).expect("the cookie came back")]
 }
 
 #[test]
 fn first_data_segment_completes_a_cookie_handshake() {
-    let mut net = Net::new();
-    let backlog = Backlog { complete: 10, incomplete: 0 };
-    net.hosts[1].listen(Listening { protocol: tcp(), port: PORT, backlog }).expect("free");
-    let client = net.connect(&tcp(), PORT);
-    net.drive(0);
-    net.run(2);
-    // The third segment is lost; the following data segment acknowledges the cookie as well.
-    net.flying.clear();
+    for protocol in [tcp(), mptcp()] {
+        let mut net = flooded(&protocol);
+        let client = net.connect(&protocol, PORT);
+        net.drive(0);
+        net.run(2);
+        // The third segment is lost; the following data segment acknowledges the cookie as well.
+        net.flying.clear();
+        net.write(0, client, 5_000);
+        net.run(10);
+        let server = net.hosts[1].accept(Transport::Tcp, PORT).expect("a cookie");
+        assert_eq!(net.read(1, server), 5_000);
+        assert!(!net.hosts[1].endpoint(server).expect("the connection exists").report().fallback);
+    }
+}
+
+#[test]
+fn cookies_keep_the_second_path() {
+    let protocol = mptcp();
+    let mut net = flooded(&protocol);
+    let ends = opened(&mut net, &protocol, |_| {});
+    net.exchange(ends, 200_000);
+    for (host, id) in ends.into_iter().enumerate() {
+        let report = net.hosts[host].endpoint(id).expect("the connection exists").report();
+        let used = report.paths.iter().filter(|path| path.counters.bytes_received > 0).count();
+        assert!(!report.fallback && used >= 2, "{report:#?}");
+    }
+}
+
+#[test]
+fn forged_key_of_a_cookie_gives_plain_tcp() {
+    let protocol = mptcp();
+    let forge = |segment: &mut Segment| {
+        for option in &mut segment.options.mptcp.others {
+            if let Control::Capable(Capable { receiver_key: Some(key), .. }) = option {
+                *key ^= 1;
+            }
+        }
+    };
+    let mut net = flooded(&protocol);
+    let [client, server] = opened(&mut net, &protocol, forge);
     net.write(0, client, 5_000);
-    net.run(10);
-    let server = net.hosts[1].accept(Transport::Tcp, PORT).expect("a cookie");
+    net.run(30);
     assert_eq!(net.read(1, server), 5_000);
+    let core = net.hosts[1].core(server).expect("the connection exists");
+    assert!(matches!(core, Core::Tcp(_)), "without a key");
 }
 
 #[test]

@@ -77,14 +77,14 @@ fn connects(checksum: bool) {
     assert!(counter("MPTcpExt", "AddAddrTx") >= 1, "the kernel announced its second address");
 }
 
-fn accepts(checksum: bool) {
+fn accepts(checksum: bool, role: Role) {
     if checksum {
         set("net.mptcp.checksum_enabled", "1");
     }
     let network = ours::network(false, 2);
     routes();
     ip("mptcp endpoint add 10.0.1.1 dev tun1 subflow");
-    let side = ours::start_with(network, protocol(checksum), LOAD, (Role::Accept(5001), lacks_a_path));
+    let side = ours::start_with(network, protocol(checksum), LOAD, (role, lacks_a_path));
     let peer = kernel::connect(true, (ours::address(false, 0, 2), 5001).into(), BYTES);
     let done = side.finish();
     check(&done, peer);
@@ -101,7 +101,7 @@ fn mptcp_connects_to_linux() {
 #[test]
 fn mptcp_accepts_from_linux() {
     if machine_has(&NEEDS) {
-        within("mptcp-accepts", || accepts(false));
+        within("mptcp-accepts", || accepts(false, Role::Accept(5001)));
     }
 }
 
@@ -115,6 +115,31 @@ fn mptcp_connects_to_linux_with_checksums() {
 #[test]
 fn mptcp_accepts_from_linux_with_checksums() {
     if machine_has(&NEEDS) {
-        within("mptcp-sum-accepts", || accepts(true));
+        within("mptcp-sum-accepts", || accepts(true, Role::Accept(5001)));
+    }
+}
+
+#[test]
+fn mptcp_connects_to_linux_by_a_cookie() {
+    if machine_has(&NEEDS) {
+        within("mptcp-their-cookie", || {
+            set("net.ipv4.tcp_syncookies", "2");
+            connects(false);
+            assert!(counter("TcpExt", "SyncookiesRecv") >= 1, "Linux has sent a cookie");
+        });
+    }
+}
+
+#[test]
+fn mptcp_accepts_from_linux_by_a_cookie() {
+    if machine_has(&NEEDS) {
+        within("mptcp-cookie", || accepts(false, Role::AcceptByCookie(5001)));
+    }
+}
+
+#[test]
+fn mptcp_accepts_by_a_cookie_with_checksums() {
+    if machine_has(&NEEDS) {
+        within("mptcp-sum-cookie", || accepts(true, Role::AcceptByCookie(5001)));
     }
 }

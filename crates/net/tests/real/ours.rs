@@ -90,6 +90,8 @@ pub enum Role {
     Connect(IpAddr, u16),
     /// The peer connects to this port.
     Accept(u16),
+    /// The peer connects to this port, whose listener answers each SYN by a cookie.
+    AcceptByCookie(u16),
 }
 
 /// This project's stack in its role, ready for its peer.
@@ -121,8 +123,11 @@ pub fn start_with(
     };
     match role {
         Role::Connect(address, port) => engine.connect(&protocol, (&[address], port), user()).map(drop),
-        Role::Accept(port) => {
-            let listening = Listening { protocol, port, backlog: Backlog::default() };
+        Role::Accept(port) | Role::AcceptByCookie(port) => {
+            let is_flooded = matches!(role, Role::AcceptByCookie(_));
+            let incomplete = if is_flooded { 0 } else { Backlog::default().incomplete };
+            let listening =
+                Listening { protocol, port, backlog: Backlog { incomplete, ..Backlog::default() } };
             let accept = move || Box::new(user()) as Box<dyn anabranch_net::Application>;
             engine.listen(listening, Box::new(accept))
         }

@@ -25,6 +25,7 @@ use anabranch_multipath::path_manager::{Pair, PathManager};
 use anabranch_multipath::scheduler::{PathState, Scheduler};
 use anabranch_wire::BoxedIfSet;
 use anabranch_wire::Packet;
+use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::mptcp::{Control, Options};
 use core::net::SocketAddr;
 use std::collections::VecDeque;
@@ -212,6 +213,8 @@ pub struct Connection {
     pub(super) decisions: Option<VecDeque<SchedulingDecision>>,
     /// States of the subflows for the scheduler, kept to reuse the memory.
     pub(super) states: Vec<PathState>,
+    /// The initial sequence number and the key that a SYN cookie has determined.
+    pub(super) cookie: Option<(Serial, u64)>,
     /// Options of the last packet that arrived, kept so that the next sent segment reuses their memory.
     pub(super) spare_options: BoxedIfSet<Options>,
     /// True if the waiting data would fill a segment on each path, as of the last complete snapshot.
@@ -240,6 +243,14 @@ impl Connection {
     pub fn listening(config: Config, ends: &Ends, secrets: Secrets) -> Self {
         let unknown = SocketAddr::new(ends.first_local().0.ip(), 0);
         Self::new(config, (Role::Server, unknown), ends, secrets)
+    }
+
+    /// Sets the initial sequence number and the key, for a listening end that a host creates from a SYN cookie, as
+    /// [`tcp::Connection::with_initial_sequence`](crate::tcp::Connection::with_initial_sequence) does.
+    #[must_use]
+    pub const fn with_cookie(mut self, number: u32, key: u64) -> Self {
+        self.cookie = Some((Serial(number), key));
+        self
     }
 
     fn new(config: Config, (role, remote): (Role, SocketAddr), ends: &Ends, secrets: Secrets) -> Self {
@@ -302,6 +313,7 @@ impl Connection {
             events: VecDeque::new(),
             decisions: None,
             states: Vec::new(),
+            cookie: None,
             spare_options: BoxedIfSet::default(),
             ample: false,
             outdated: None,
@@ -312,7 +324,8 @@ impl Connection {
     /// token of this key.
     pub(super) fn begin(&mut self, now: Time, ends: Tuple) {
         self.random = of_connection(&self.secrets, now, ends);
-        self.keys.local = Key::new(self.random.next_u64());
+        let drawn = self.random.next_u64();
+        self.keys.local = Key::new(self.cookie.map_or(drawn, |(_, key)| key));
     }
 
     /// Token that identifies this connection in joins (RFC 8684 §3.2). It exists from the first SYN on. Tokens are

@@ -140,7 +140,13 @@ impl Connection {
             self.free_index(|s| s.is_dead() && s.pair.local == pair.local && s.pair.remote == pair.remote);
         let local = (ends.0, self.locals[at].address.mtu);
         let mut block = Tcb::server(self.config.tcp.clone(), local, PathId(index as u8));
-        block.begin(Numbers::new(&self.secrets, now, ends));
+        let mut numbers = Numbers::new(&self.secrets, now, ends);
+        if self.phase == ConnectionPhase::Opening
+            && let Some((number, _)) = self.cookie
+        {
+            numbers.sequence = number;
+        }
+        block.begin(numbers);
         self.install(now, index, Subflow::new(block, pair, handshake, backup));
         index
     }

@@ -50,3 +50,4 @@ mod wanted;
 
 pub use anabranch_settings::mptcp::{Config, DeadPathProbe, Penalisation, SynRetransmission};
 pub use connection::Connection;
+pub use options::{capable, offer};

@@ -3,7 +3,8 @@
 use anabranch_wire::tcp::Segment;
 use anabranch_wire::tcp::mptcp::{Capable, Control, Join};
 
-pub(super) fn capable(segment: &Segment) -> Option<&Capable> {
+/// The usable `MP_CAPABLE` of a segment: of version 1, with HMAC-SHA256.
+pub fn capable(segment: &Segment) -> Option<&Capable> {
     segment.options.mptcp.others.iter().find_map(|option| match option {
         Control::Capable(capable) if capable.version == 1 && capable.hmac_sha256 => Some(capable),
         _ => None,
@@ -18,7 +19,7 @@ pub(super) fn has_unusable_capable(segment: &Segment) -> bool {
 
 /// The `MP_CAPABLE` of a SYN that offers this version or a later one. The version in the answer is the one that both
 /// ends use (RFC 8684 §3.1).
-pub(super) fn offer(segment: &Segment) -> Option<&Capable> {
+pub fn offer(segment: &Segment) -> Option<&Capable> {
     segment.options.mptcp.others.iter().find_map(|option| match option {
         Control::Capable(capable) if capable.version >= 1 && capable.hmac_sha256 => Some(capable),
         _ => None,
