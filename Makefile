@@ -70,7 +70,9 @@ proxy: $(VENV)/.installed
 	fi
 
 LAB := python/anabranch/lab/lab.html
-LAB_CORE := target/wasm32-unknown-unknown/lab/anabranch_lab.wasm
+LAB_MODULES := target/wasm32-unknown-unknown/lab
+LAB_CORE := $(LAB_MODULES)/anabranch_lab.wasm
+LAB_UNPACKER := $(LAB_MODULES)/anabranch_unpack.wasm
 LAB_PACKED := target/lab-core.lzma
 LAB_RULES := target/lab-rules.js
 LAB_PACKAGES := lab/node_modules/.installed
@@ -130,11 +132,11 @@ lab:
 	$(MAKE) $(LAB)
 
 $(LAB): $(LAB_SOURCES) $(RUST) $(LAB_PACKAGES) $(LAB_PROFILE)
-	$(LAB_LTO) $(CARGO) build --profile lab --locked --quiet -p anabranch-lab --target wasm32-unknown-unknown
+	$(LAB_LTO) $(CARGO) build --profile lab --locked --quiet -p anabranch-lab -p anabranch-unpack --target wasm32-unknown-unknown
 	cd lab && node_modules/.bin/tsc
 	$(BIN)/python lab/pack.py $(LAB_CORE) $(LAB_PACKED)
 	$(BIN)/python lab/rules $(LAB_RULES)
-	node lab/build.mjs $(LAB_PACKED) $(LAB_RULES) $@
+	node lab/build.mjs $(LAB_PACKED) $(LAB_UNPACKER) $(LAB_RULES) $@
 
 $(LAB_PROFILE):
 	@mkdir -p target && rm -f target/lab-profile-* && touch $@
@@ -145,7 +147,7 @@ $(LAB_PACKAGES): lab/package.json lab/package-lock.json
 
 ## test-lab: test the page in Chromium, which is not part of `make test`
 test-lab: build lab
-	cd lab && node --test --test-concurrency=1 test/lzma.test.mjs test/explain.test.mjs test/page.test.mjs
+	cd lab && node --test --test-concurrency=1 test/unpack.test.mjs test/explain.test.mjs test/page.test.mjs
 
 ## bench-lab: measure size, time to the first packet, frames and events a second of the page
 bench-lab: lab

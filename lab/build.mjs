@@ -3,7 +3,7 @@
  * Builds the page: one HTML file with style, programs, the core, which `pack.py` has packed, and the rules of explanations,
  * which `rules` has translated.
  *
- *     node build.mjs PACKED RULES.js OUT.html
+ *     node build.mjs PACKED UNPACKER.wasm RULES.js OUT.html
  */
 
 import { createHash } from "node:crypto";
@@ -40,7 +40,8 @@ async function bundle(entry, defined) {
     define: defined,
     alias: aliases(rulesFile ?? ""),
   });
-  return text(built);
+  // "</script" would end the element that holds the program.
+  return text(built).replaceAll("</script", "<\\/script");
 }
 
 async function style() {
@@ -53,15 +54,15 @@ async function style() {
 }
 
 /**
- * No request is possible; the only script is the one with this digest, and its worker.
+ * No request is possible; the only scripts are those with these digests, and their workers.
  *
- * @param {string} program
+ * @param {string[]} programs
  */
-function policy(program) {
-  const digest = createHash("sha256").update(program).digest("base64");
+function policy(programs) {
+  const digests = programs.map((program) => `'sha256-${createHash("sha256").update(program).digest("base64")}'`);
   return [
     "default-src 'none'",
-    `script-src 'sha256-${digest}' 'wasm-unsafe-eval'`,
+    `script-src ${digests.join(" ")} 'wasm-unsafe-eval'`,
     "worker-src blob:",
     "style-src 'unsafe-inline'",
     "img-src data: blob:",
@@ -71,22 +72,25 @@ function policy(program) {
   ].join("; ");
 }
 
-const [coreFile, rulesFile, pageFile] = process.argv.slice(2);
-if (coreFile === undefined || rulesFile === undefined || pageFile === undefined) {
-  console.error("build.mjs needs three names: PACKED, RULES.js and OUT.html");
+const [coreFile, unpackerFile, rulesFile, pageFile] = process.argv.slice(2);
+if (coreFile === undefined || unpackerFile === undefined || rulesFile === undefined || pageFile === undefined) {
+  console.error("build.mjs needs four names: PACKED, UNPACKER.wasm, RULES.js and OUT.html");
   process.exit(2);
 }
-const worker = await bundle("core/worker.ts", {});
+const worker = await bundle("core/worker.ts", { UNPACKER: JSON.stringify(readFileSync(unpackerFile).toString("base64")) });
 const explainer = await bundle("explain/worker.ts", {});
-// "</script" would end the element that holds the program.
-const program = (await bundle("main.ts", { WORKER: JSON.stringify(worker), EXPLAINER: JSON.stringify(explainer) })).replaceAll("</script", "<\\/script");
+const programs = {
+  BOOT: await bundle("boot.ts", { WORKER: JSON.stringify(worker) }),
+  EDITOR: await bundle("editor/program.ts", {}),
+  PROGRAM: await bundle("main.ts", { EXPLAINER: JSON.stringify(explainer) }),
+};
 /** @type {Record<string, string>} */
 const parts = {
-  POLICY: policy(program),
+  ...programs,
+  POLICY: policy(Object.values(programs)),
   ICON: encodeURIComponent(ICON),
   STYLE: await style(),
   CORE: readFileSync(coreFile).toString("base64"),
-  PROGRAM: program,
 };
 const template = readFileSync(join(HERE, "src", "page.html"), "utf8");
 const page = template.replace(/%([A-Z]+)%/g, (whole, name) => parts[name] ?? whole);

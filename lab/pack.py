@@ -1,6 +1,6 @@
 """Packs the module of the laboratory for its page: `python pack.py CORE.wasm PACKED`.
 
-The format is that of `src/core/lzma.ts`: the length in four bytes, the lowest first, then raw LZMA.
+`crates/unpack` describes the format: the length in four bytes, the lowest first, then raw LZMA.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 /** The page: puts the run, the picture, the charts, the editor and the panels together. */
 
 import { Charts, type Span } from "./charts/charts";
-import { InputProblem, type Client } from "./core/client";
-import type { Network, Order } from "./core/types";
+import { CoreFailure, InputProblem, type Client } from "./core/client";
+import type { Network, Order, Problem } from "./core/types";
 import { byId, save, setText } from "./dom";
-import { Editor } from "./editor/editor";
+import type { Editor } from "./editor/editor";
+import { startEditor } from "./editor/start";
 import type { Explaining } from "./explain/client";
 import { csvOf } from "./files/csv";
 import { LESSONS, type Lesson, type Try } from "./lessons";
@@ -33,7 +34,9 @@ export class App implements Listener {
   private readonly run: Run;
   private readonly picture: Picture;
   private readonly charts: Charts;
-  private readonly editor: Editor;
+  /** Starts after the first packets are drawn, because it takes as long as everything else. */
+  private readonly editor: Promise<Editor>;
+  private pictured: () => void = () => undefined;
   private readonly inspector: Inspector;
   private readonly orders: Orders;
   private readonly lessons: LessonCard;
@@ -52,12 +55,8 @@ export class App implements Listener {
     this.run.speed = FIRST_SPEED;
     this.picture = new Picture(byId("network"), (link) => this.inspect(link));
     this.charts = new Charts(byId("charts"), byId("legend"), (span) => this.spanned(span), () => this.fileName());
-    this.editor = new Editor(byId("editor"), {
-      check: (text) => this.client.call("check", { toml: text }),
-      run: () => void this.runText(),
-      edited: (isEdited) => byId("run").classList.toggle("stale", isEdited),
-      link: (name) => this.picture.mark(name),
-    });
+    const picture = new Promise<void>((resolve) => (this.pictured = resolve));
+    this.editor = picture.then(painted).then(() => this.newEditor());
     this.inspector = new Inspector(byId("inspector"), (change) => this.order(change), () => this.picture.mark(null));
     this.orders = new Orders(byId<HTMLDetailsElement>("orders"), (index) => void this.run.removeOrder(index));
     this.lessons = new LessonCard(byId("lesson"), {
@@ -77,17 +76,27 @@ export class App implements Listener {
       else await this.openVisit(visit);
     } catch (error) {
       showFault(messageOf(error));
+      if (error instanceof CoreFailure) return;
       if (this.run.view === null) {
-        if (visit !== null) this.editor.load(visit.scenario);
+        if (visit !== null) this.load(visit.scenario);
         await this.run.open(lesson.scenario, null);
       }
     }
-    this.editor.offer(await this.client.call("keys", {}));
     const frame = (now: number) => {
       this.run.frame(now);
       requestAnimationFrame(frame);
     };
     requestAnimationFrame(frame);
+  }
+
+  private newEditor(): Editor {
+    return startEditor(byId("editor"), {
+      check: (text) => this.client.call("check", { toml: text }),
+      run: () => void this.runText(),
+      edited: (isEdited) => byId("run").classList.toggle("stale", isEdited),
+      link: (name) => this.picture.mark(name),
+      keys: () => this.client.call("keys", {}),
+    });
   }
 
   // Listener of the run
@@ -100,6 +109,8 @@ export class App implements Listener {
     this.picture.show(network);
     this.orders.show(run.orders);
     this.charts.open(store, run.end_ns / 1e9);
+    // The picture of the network comes first, and the charts follow.
+    this.drawn_ms = performance.now();
     this.advanced(run);
     this.steered(run);
   }
@@ -109,6 +120,7 @@ export class App implements Listener {
     this.picture.update(sample, packets, (flow, link) => lookOf(network, store.paths, flow, link), (run.speed <= MAX_SLOW_SPEED || !run.isPlaying) && !run.isJumping);
     this.inspector.update(network, sample);
     this.transport.advanced(run);
+    if (run.now_ns > 0 || !run.isPlaying) this.pictured();
     const now = performance.now();
     if (now - this.drawn_ms >= CHART_INTERVAL_MS || !run.isPlaying) {
       this.drawn_ms = now;
@@ -146,50 +158,60 @@ export class App implements Listener {
     closeDialog();
     clearFault();
     byId<HTMLInputElement>("seed").value = "";
-    this.editor.load(lesson.scenario);
-    this.lessons.show(lesson);
     this.run.setSpeed(lesson.speed);
-    await this.run.open(lesson.scenario, null);
+    const opened = this.run.open(lesson.scenario, null, [], this.isPlayWanted);
+    this.load(lesson.scenario);
+    this.lessons.show(lesson);
+    await opened;
     this.lessonTitle = this.run.view!.network.title;
-    this.playIfWanted();
   }
 
   private async openVisit(visit: Visit, isPlayed = true): Promise<void> {
     checkSize(visit.scenario);
     byId<HTMLInputElement>("seed").value = visit.seed === null ? "" : String(visit.seed);
-    this.editor.load(visit.scenario);
+    this.load(visit.scenario);
     const lesson = LESSONS.find((candidate) => candidate.scenario === visit.scenario);
     try {
       await this.run.open(visit.scenario, visit.seed, visit.orders);
     } catch (error) {
-      if (error instanceof InputProblem) this.editor.show([error.problem]);
+      if (error instanceof InputProblem) this.mark(error.problem);
       throw error;
     }
     const { title } = this.run.view!.network;
     this.lessonTitle = lesson === undefined ? "" : title;
     if (lesson !== undefined) this.lessons.show(lesson);
     else this.lessons.showOwn(title);
-    if (isPlayed) this.playIfWanted();
+    if (isPlayed && this.isPlayWanted) this.run.play();
   }
 
-  private playIfWanted(): void {
-    if (!this.calm.matches) this.run.play();
+  private load(scenario: string): void {
+    void this.editor.then((editor) => editor.load(scenario));
+  }
+
+  private mark(problem: Problem): void {
+    void this.editor.then((editor) => editor.show([problem]));
+  }
+
+  /** Whether a run plays as soon as it is open. */
+  private get isPlayWanted(): boolean {
+    return !this.calm.matches;
   }
 
   /** Runs the text of the editor. */
   private async runText(): Promise<void> {
-    const text = this.editor.text;
+    const editor = await this.editor;
+    const { text } = editor;
     try {
       checkSize(text);
       const seed = seedOf(byId<HTMLInputElement>("seed").value);
       await this.run.open(text, seed);
-      this.editor.started();
+      editor.started();
       clearFault();
       const { title } = this.run.view!.network;
       if (title !== this.lessonTitle) this.lessons.showOwn(title);
       this.run.play();
     } catch (error) {
-      if (error instanceof InputProblem) this.editor.show([error.problem]);
+      if (error instanceof InputProblem) this.mark(error.problem);
       showFault(messageOf(error));
     }
   }
@@ -203,7 +225,7 @@ export class App implements Listener {
       return;
     }
     const [before, after] = attempt.edit;
-    this.editor.replace(before, after);
+    (await this.editor).replace(before, after);
     await this.runText();
   }
 
@@ -217,7 +239,7 @@ export class App implements Listener {
     this.picture.mark(name);
     this.inspector.open(link);
     this.inspector.update(this.run.view!.network, this.run.view!.sample);
-    this.editor.reveal(name);
+    void this.editor.then((editor) => editor.reveal(name));
   }
 
   private spanned(span: Span): void {
@@ -369,6 +391,11 @@ export class App implements Listener {
     event.preventDefault();
     act();
   }
+}
+
+/** Waits until the browser has painted the present state. */
+function painted(): Promise<void> {
+  return new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
 }
 
 /** Index of the colour of a flow's packet on a link: the colour of the path that contains the link. */

@@ -1,6 +1,14 @@
-/** Programs of the worker with the run and of that with explanations; the build puts them here. */
+/** Programs of the worker with the run and of that with explanations, and the module that unpacks the core, in base64; the build puts them here. */
 declare const WORKER: string;
 declare const EXPLAINER: string;
+declare const UNPACKER: string;
+
+/** The worker that `boot.ts` started; in that worker, the function that unpacks the core. */
+declare var startedCore: import("./core/start").Started<WebAssembly.Module>;
+declare var unpackCore: (text: string) => void;
+
+/** Makes the editor; `editor/program.ts` sets it. */
+declare var makeEditor: (parent: HTMLElement, events: import("./editor/editor").EditorEvents) => import("./editor/editor").Editor;
 
 declare module "*.toml" {
   const text: string;

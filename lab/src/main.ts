@@ -23,11 +23,11 @@ function fail(error: unknown): void {
   showFault(error instanceof Error ? error.message : String(error));
 }
 
-/** The worker with the core; null in a browser that lacks a feature. */
+/** The worker with the core, which has been started; null in a browser that lacks a feature. */
 function started(): Client | null {
   try {
     requireFeatures();
-    return Client.start(WORKER, byId("core").textContent ?? "");
+    return new Client(startedCore);
   } catch (error) {
     fail(error);
     return null;
@@ -39,12 +39,6 @@ async function start(): Promise<void> {
   const client = started();
   if (client === null) return;
   const app = new App(client, () => new Explaining(EXPLAINER, client.module));
-  try {
-    await client.module;
-  } catch (error) {
-    fail(error);
-    return;
-  }
   let wanted: Visit | null = null;
   try {
     wanted = await visit();

@@ -66,8 +66,8 @@ export class Run {
     return this.jump_ns !== null;
   }
 
-  /** Opens a scenario at time 0. An invalid one is an error, and the present run stays. */
-  async open(scenario: string, seed: number | null, orders: Order[] = []): Promise<void> {
+  /** Opens a scenario at time 0, and may start to play it. An invalid one is an error, and the present run stays. */
+  async open(scenario: string, seed: number | null, orders: Order[] = [], isPlayed = false): Promise<void> {
     const generation = ++this.generation;
     const opened = await this.client.call("open", { toml: scenario, seed, orders, interval_ns: null });
     if (generation !== this.generation) return;
@@ -83,6 +83,10 @@ export class Run {
     const store = new Store(opened.network, opened.interval_ns);
     store.addRows(opened.rows, namesOf(opened.sample));
     this.view = { network: opened.network, store, sample: opened.sample, packets: [] };
+    if (isPlayed) this.isPlaying = true;
+    this.lastFrame_ms = 0;
+    // The core simulates while the listeners draw.
+    this.frame(performance.now());
     for (const listener of this.listeners) listener.opened(this);
   }
 

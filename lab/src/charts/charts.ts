@@ -23,6 +23,7 @@ export class Charts {
   private chips: { button: HTMLButtonElement; value: HTMLElement }[] = [];
   private end_s = 0;
   private legendKey = "";
+  private isDescribed = true;
   private kept: Kept | null = null;
 
   constructor(
@@ -36,14 +37,14 @@ export class Charts {
     box.append(...this.charts.map((chart) => chart.element));
   }
 
+  /** Takes another run, which the next drawing shows. */
   open(store: Store, end_s: number): void {
     this.store = store;
     this.end_s = end_s;
     this.legendKey = "";
     if (typeof this.span === "object") this.span = "whole";
     this.onSpan(this.span);
-    this.draw();
-    this.describe();
+    this.isDescribed = false;
   }
 
   /** The run that stands behind the present one; null if none is kept. */
@@ -70,9 +71,11 @@ export class Charts {
     this.drawLegend(this.store);
     const view = this.view(this.store);
     for (const chart of this.charts) chart.draw(this.store, view, this.hidden, this.kept);
+    if (!this.isDescribed) this.describe();
   }
 
   describe(): void {
+    this.isDescribed = true;
     for (const chart of this.charts) chart.describe();
   }
 

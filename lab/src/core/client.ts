@@ -1,5 +1,6 @@
 /** The page's side of the worker: turns messages into promises. */
 
+import type { Started } from "./start";
 import type { CallName, Calls, Problem, Reply } from "./types";
 
 /** A mistake in the input. */
@@ -15,45 +16,28 @@ export class CoreFailure extends Error {}
 /** A browser without a feature that the page needs. */
 export class MissingFeature extends Error {}
 
-/** Starts a worker from a program. Its first message is `first`, and `ready` has its first answer. */
-export function startWorker<T>(program: string, first: Promise<unknown>): { worker: Worker; ready: Promise<T> } {
-  const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
-  const worker = new Worker(address);
-  const ready = new Promise<T>((resolve, reject) => {
-    worker.onmessage = (event: MessageEvent<T>) => {
-      URL.revokeObjectURL(address);
-      resolve(event.data);
-    };
-    worker.onerror = (event) => reject(new CoreFailure(event.message || "the worker did not start"));
-    first.then((message) => worker.postMessage(message), reject);
-  });
-  return { worker, ready };
-}
-
 export class Client {
   private readonly waiting = new Map<number, { resolve: (v: never) => void; reject: (e: Error) => void }>();
   private nextId = 1;
+  private failure: CoreFailure | null = null;
 
-  private constructor(
-    private readonly worker: Worker,
-    /** The compiled module, for other workers. Fails if the worker does not start. */
-    readonly module: Promise<WebAssembly.Module>,
-  ) {}
+  /** The compiled module, for other workers. Fails if the worker does not start. */
+  readonly module: Promise<WebAssembly.Module>;
+  private readonly worker: Worker;
 
-  /** Starts a worker from the program and the packed module that the page contains. The worker unpacks it, so that this thread can build the page meanwhile. */
-  static start(program: string, packed: string): Client {
-    const { worker, ready } = startWorker<WebAssembly.Module>(program, Promise.resolve(packed));
-    const client = new Client(worker, ready);
+  /** Takes a worker over whose first answer is the compiled module. It can be called before, and answers later. */
+  constructor({ worker, ready }: Started<WebAssembly.Module>) {
+    this.worker = worker;
+    this.module = ready;
     const listen = () => {
-      worker.onmessage = (event: MessageEvent<Reply>) => client.receive(event.data);
-      worker.onerror = (event) => client.fail(new CoreFailure(event.message));
+      worker.onmessage = (event: MessageEvent<Reply>) => this.receive(event.data);
+      worker.onerror = (event) => this.fail(new CoreFailure(event.message));
     };
-    ready.then(listen, () => undefined);
-    return client;
+    ready.then(listen, (error: Error) => this.fail(new CoreFailure(error.message)));
   }
 
-  async call<N extends CallName>(call: N, of: Calls[N]["of"]): Promise<Calls[N]["gives"]> {
-    await this.module;
+  call<N extends CallName>(call: N, of: Calls[N]["of"]): Promise<Calls[N]["gives"]> {
+    if (this.failure !== null) return Promise.reject(this.failure);
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve: resolve as (v: never) => void, reject });
@@ -75,6 +59,7 @@ export class Client {
   }
 
   private fail(error: CoreFailure, first?: { reject: (e: Error) => void }): void {
+    this.failure = error;
     this.end();
     first?.reject(error);
     for (const waiter of this.waiting.values()) waiter.reject(error);

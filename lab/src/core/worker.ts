@@ -1,9 +1,9 @@
 /** The worker: unpacks the core, holds it, and answers one request after another. */
 
 import { Core, CoreBug, CoreError } from "./abi";
-import { unpack } from "./lzma";
 import { Session } from "./session";
 import type { Reply, Request } from "./types";
+import { unpack, unpacker } from "./unpack";
 
 interface Scope {
   onmessage: ((event: MessageEvent) => void) | null;
@@ -43,26 +43,30 @@ function reply(session: Session, request: Request): Reply {
   }
 }
 
-/** Compiles the packed module from base64. */
-async function compiled(text: string): Promise<WebAssembly.Module> {
-  const packed = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
-  return WebAssembly.compile(unpack(packed));
-}
-
-async function start(text: string): Promise<void> {
-  const module = await compiled(text);
+/** The core, compiled from the packed text; its module is the first answer. */
+async function started(text: string): Promise<Session> {
+  const module = await WebAssembly.compile(unpack(UNPACK, text));
   const session = new Session(await Core.start(module));
-  scope.onmessage = (event: MessageEvent) => {
-    scope.postMessage(reply(session, event.data as Request));
-  };
   scope.postMessage(module);
+  return session;
 }
 
-// The first message is the packed module, the first answer the compiled one. An error outside of a promise reaches the page.
-scope.onmessage = (first: MessageEvent) => {
-  start(first.data as string).catch((error: unknown) =>
-    setTimeout(() => {
-      throw error;
-    }),
-  );
+const UNPACK = unpacker(UNPACKER);
+let session: Promise<Session>;
+
+/** An error outside of a promise reaches the page. */
+function fail(error: unknown): void {
+  setTimeout(() => {
+    throw error;
+  });
+}
+
+globalThis.unpackCore = (text) => {
+  session = started(text);
+  session.catch(fail);
+};
+
+// Requests can come before the core is compiled, and wait for it.
+scope.onmessage = ({ data }: MessageEvent<Request>) => {
+  session.then((core) => scope.postMessage(reply(core, data)), () => undefined);
 };

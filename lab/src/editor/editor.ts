@@ -31,12 +31,15 @@ export interface EditorEvents {
   edited(isEdited: boolean): void;
   /** The cursor stands in the table of a link, or elsewhere. */
   link(name: string | null): void;
+  /** All keys of scenarios, for completion. */
+  keys(): Promise<Keys>;
 }
 
 export class Editor {
   private readonly view: EditorView;
   private readonly completion = new Compartment();
   private running = "";
+  private isOffering = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -62,6 +65,7 @@ export class Editor {
           this.completion.of([]),
           // Tab leaves the editor, so that the keyboard alone reaches the rest of the page.
           keymap.of([{ key: "Mod-Enter", run }, ...completionKeymap, ...defaultKeymap, ...historyKeymap]),
+          EditorView.domEventHandlers({ focus: () => void this.offer() }),
           EditorView.contentAttributes.of({ "aria-label": "Scenario, in TOML", tabindex: "0" }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) this.changed();
@@ -99,8 +103,11 @@ export class Editor {
     this.events.edited(false);
   }
 
-  offer(keys: Keys): void {
-    const source = completeWith(keys);
+  /** Offers completions from the first focus on: the keys have 100 kB. */
+  private async offer(): Promise<void> {
+    if (this.isOffering) return;
+    this.isOffering = true;
+    const source = completeWith(await this.events.keys());
     this.view.dispatch({ effects: this.completion.reconfigure(autocompletion({ override: [source] })) });
   }
 

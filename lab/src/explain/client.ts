@@ -1,6 +1,6 @@
 /** The page's side of the worker of explanations: one question at a time. */
 
-import { startWorker } from "../core/client";
+import { startWorker } from "../core/start";
 import type { Explanation, Question } from "./explainer";
 import type { Reply, Request } from "./worker";
 
@@ -16,7 +16,8 @@ export class Explaining {
   private refuse: ((error: Error) => void) | null = null;
 
   constructor(program: string, module: Promise<WebAssembly.Module>) {
-    ({ worker: this.worker, ready: this.ready } = startWorker(program, module));
+    ({ worker: this.worker, ready: this.ready } = startWorker([program]));
+    module.then((compiled) => this.worker.postMessage(compiled));
   }
 
   /** @throws NoExplanation if the rules refuse the question, or it takes too long. */

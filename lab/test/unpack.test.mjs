@@ -1,5 +1,5 @@
 // @ts-check
-/** Tests of the decoder of the page's module: node --test lab/test/lzma.test.mjs */
+/** Tests of the module that unpacks the core: node --test lab/test/unpack.test.mjs */
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -11,13 +11,15 @@ import { pathToFileURL } from "node:url";
 import { build } from "esbuild";
 import { PYTHON, ROOT } from "./browser.mjs";
 
-const FOLDER = mkdtempSync(join(tmpdir(), "lzma-"));
-/** @type {(packed: Uint8Array) => Uint8Array} */
+const FOLDER = mkdtempSync(join(tmpdir(), "unpack-"));
+const TARGET = process.env["CARGO_TARGET_DIR"] ?? join(ROOT, "target");
+const UNPACKER = new WebAssembly.Module(readFileSync(join(TARGET, "wasm32-unknown-unknown", "lab", "anabranch_unpack.wasm")));
+/** @type {(by: WebAssembly.Module, text: string) => Uint8Array} */
 let unpack;
 
 before(async () => {
-  const outfile = join(FOLDER, "lzma.mjs");
-  await build({ entryPoints: [join(ROOT, "lab", "src", "core", "lzma.ts")], outfile, format: "esm" });
+  const outfile = join(FOLDER, "unpack.mjs");
+  await build({ entryPoints: [join(ROOT, "lab", "src", "core", "unpack.ts")], outfile, format: "esm" });
   ({ unpack } = await import(pathToFileURL(outfile).href));
 });
 
@@ -28,6 +30,9 @@ function packed(data) {
   execFileSync(PYTHON, [join(ROOT, "lab", "pack.py"), plain, out]);
   return new Uint8Array(readFileSync(out));
 }
+
+/** @param {Uint8Array} data */
+const unpacked = (data) => unpack(UNPACKER, Buffer.from(data).toString("base64"));
 
 /**
  * Pseudorandom bytes below a limit: the smaller the limit, the more they repeat.
@@ -63,7 +68,7 @@ test("unpacked data equal those that were packed", () => {
     "a program": new Uint8Array(readFileSync(process.execPath)).subarray(0, 3_000_000),
   };
   for (const [name, data] of Object.entries(cases)) {
-    assert.ok(Buffer.compare(unpack(packed(data)), data) === 0, name);
+    assert.ok(Buffer.compare(unpacked(packed(data)), data) === 0, name);
   }
 });
 
@@ -77,10 +82,18 @@ test("damaged data are refused or differ", () => {
     /** @type {Uint8Array | null} */
     let found = null;
     try {
-      found = unpack(damaged);
+      found = unpacked(damaged);
     } catch (error) {
       assert.equal(String(error), "Error: the packed data are damaged");
     }
     assert.ok(found === null || Buffer.compare(found, data) !== 0, `byte ${at}`);
+  }
+});
+
+test("other texts are refused", () => {
+  const whole = packed(new Uint8Array(readFileSync(join(ROOT, "ARCHITECTURE.md"))));
+  const text = Buffer.from(whole).toString("base64");
+  for (const damaged of ["", "AAAA", "Zm9vYmFyZm9v", text.slice(1), `${text.slice(0, 40)}-${text.slice(41)}`, `//////${text.slice(6)}`]) {
+    assert.throws(() => unpack(UNPACKER, damaged), { message: "the packed data are damaged" }, damaged.slice(0, 50));
   }
 });
