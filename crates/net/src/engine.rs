@@ -262,6 +262,7 @@ impl Engine {
             self.host.add_address(now, new);
         }
         self.process_due(now, None);
+        self.network.flush();
     }
 
     /// Processes everything that is due; `packet` was just received.

@@ -3,7 +3,7 @@
 use crate::device::{Device, Fill};
 use crate::offload;
 use crate::stack::Queue;
-use crate::train::Train;
+use crate::train::{Train, Uncut};
 use anabranch_wire::Packet;
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +33,7 @@ impl Memory {
             incoming: Arc::clone(incoming),
             outgoing: Arc::clone(outgoing),
             received: VecDeque::new(),
-            train: Train::default(),
+            train: Train::new(Uncut::Everywhere),
         };
         Ok([end(&one, &two), end(&two, &one)])
     }

@@ -165,7 +165,10 @@ impl Network {
                     }
                     return Some(packet);
                 }
-                Err(_) => (interface.failed, self.changed) = (true, true),
+                Err(_) => {
+                    (interface.failed, self.changed) = (true, true);
+                    self.advance();
+                }
             }
         }
         None
@@ -208,7 +211,7 @@ impl Network {
     /// If the kernel cannot wait.
     pub fn wait(&mut self, due: Time, wake: Option<BorrowedFd<'_>>) -> io::Result<()> {
         let left = due.since(self.now());
-        if left == Duration::ZERO {
+        if left == Duration::ZERO || self.changed {
             return Ok(());
         }
         let working = self.interfaces.iter().filter(|interface| !interface.failed);

@@ -9,6 +9,9 @@ use anabranch_wire::{Checksum, Packet, ParseError};
 /// The longest IP packet, bytes.
 pub const MAX_PACKET_BYTES: usize = 65_535;
 
+/// The longest output of a kernel, bytes: the offload header, and an IPv6 packet whose header is not counted in its length.
+pub const MAX_OUTPUT_BYTES: usize = OffloadHeader::LEN + 40 + MAX_PACKET_BYTES;
+
 /// Offset of the checksum in a header of TCP.
 pub const TCP_CHECKSUM: u16 = 16;
 /// Offset of the checksum in a header of UDP.

@@ -1,5 +1,9 @@
 //! Segments of a connection that this stack passes to the kernel as one packet.
 //!
+//! Segments with mappings of Multipath TCP are joined only if the packet is not cut again. Each piece would carry the mapping
+//! of all bytes. If one is lost, its retransmission has another mapping, and Linux falls back to TCP or resets when mappings
+//! overlap (`DSSNotMatching`).
+//!
 //! A kernel processes a long packet almost as quickly as a short one, and a packet takes one system call. So a device collects
 //! consecutive segments of a connection. Their headers are the same but for number and lengths.
 
@@ -8,10 +12,21 @@ use crate::offload::{MAX_PACKET_BYTES, OffloadHeader, Segments, TCP_CHECKSUM, Un
 use anabranch_wire::tcp::mptcp::{DataNumber, Dss, Mapping};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet};
+use core::net::IpAddr;
+
+/// The destinations at which joined segments arrive as one packet.
+#[derive(Clone, Copy, Debug)]
+pub enum Uncut {
+    /// All.
+    Everywhere,
+    /// This address, of the kernel that gets the packets. It may forward others through devices that cut them.
+    At(IpAddr),
+}
 
 /// Consecutive segments, and other packets as trains of one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Train {
+    uncut: Uncut,
     /// The offload header, the first packet, and the payloads of the others.
     bytes: Vec<u8>,
     first: Option<First>,
@@ -110,6 +125,19 @@ fn covers_payload(dss: &Dss, segment: &Segment) -> bool {
 }
 
 impl Train {
+    /// An empty train.
+    pub const fn new(uncut: Uncut) -> Self {
+        Self { uncut, bytes: Vec::new(), first: None, payload: 0, count: 0, is_complete: false }
+    }
+
+    /// True if segments with mappings may be joined for this destination.
+    fn joins_mappings(&self, destination: IpAddr) -> bool {
+        match self.uncut {
+            Uncut::Everywhere => true,
+            Uncut::At(address) => address == destination,
+        }
+    }
+
     /// Appends a packet with the payload bytes of `fill`. Returns false if it does not continue the train.
     pub fn push(&mut self, packet: &Packet, fill: Fill<'_>) -> bool {
         if self.count == 0 {
@@ -118,7 +146,11 @@ impl Train {
             packet.emit_with(&mut self.bytes, fill);
             self.first = First::new(packet);
             self.payload = segment_of(packet).map_or(0, |segment| segment.payload.len);
-            (self.count, self.is_complete) = (1, self.first.is_none());
+            let has_mapping =
+                self.first.as_ref().is_some_and(|first| first.segment().options.mptcp.get().is_some());
+            self.is_complete =
+                self.first.is_none() || has_mapping && !self.joins_mappings(packet.destination);
+            self.count = 1;
             return true;
         }
         let Some((first, segment)) = self.first.as_ref().zip(segment_of(packet)) else { return false };
@@ -188,7 +220,7 @@ mod tests {
     use anabranch_wire::tcp::mptcp::DataChecksum;
     use anabranch_wire::tcp::{Options, Timestamps};
     use anabranch_wire::{Ecn, Payload};
-    use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    use core::net::{Ipv4Addr, Ipv6Addr};
 
     const SEGMENT: u32 = 1400;
     /// Just below the largest sequence number, so that a train wraps.
@@ -264,7 +296,7 @@ mod tests {
                 if last < SEGMENT {
                     edit(packets.last_mut().expect("one at least")).flags |= Flags::PSH;
                 }
-                let mut train = Train::default();
+                let mut train = Train::new(Uncut::Everywhere);
                 assert!(packets.iter().all(|packet| push(&mut train, packet)));
                 let mut expected: Vec<_> = packets.iter().map(wire).collect();
                 if !is_ipv6 {
@@ -283,7 +315,7 @@ mod tests {
     #[test]
     fn train_has_one_mapping() {
         for is_ipv6 in [false, true] {
-            let mut train = Train::default();
+            let mut train = Train::new(Uncut::Everywhere);
             let mut first = packet(is_ipv6, 0, SEGMENT);
             map(&mut first, 0);
             assert!(push(&mut train, &first));
@@ -318,7 +350,7 @@ mod tests {
     #[test]
     fn other_packets_begin_another_train() {
         let refuses = |change: &dyn Fn(&mut Packet)| {
-            let mut train = Train::default();
+            let mut train = Train::new(Uncut::Everywhere);
             assert!(push(&mut train, &packet(false, 0, SEGMENT)));
             let mut next = packet(false, SEGMENT, SEGMENT);
             change(&mut next);
@@ -346,7 +378,7 @@ mod tests {
     #[test]
     fn mappings_with_gaps_or_checksums_are_not_joined() {
         let refuses = |change: &dyn Fn(&mut Dss)| {
-            let mut train = Train::default();
+            let mut train = Train::new(Uncut::Everywhere);
             let [first, mut next] = [0, SEGMENT].map(|at| {
                 let mut packet = packet(true, at, SEGMENT);
                 map(&mut packet, at);
@@ -369,9 +401,27 @@ mod tests {
     }
 
     #[test]
+    fn mappings_are_not_joined_for_other_machines() {
+        for (host, is_joined) in [(2_u16, true), (3, false)] {
+            let mut train = Train::new(Uncut::At([10, 0, 0, 2].into()));
+            for at in [0, SEGMENT] {
+                let mut packet = packet(false, at, SEGMENT);
+                packet.destination = Ipv4Addr::new(10, 0, 0, host as u8).into();
+                map(&mut packet, at);
+                assert_eq!(push(&mut train, &packet), at == 0 || is_joined, "{host}");
+            }
+            // Segments without mappings are joined for any destination.
+            train.take();
+            for at in [0, SEGMENT] {
+                assert!(push(&mut train, &packet(false, at, SEGMENT)));
+            }
+        }
+    }
+
+    #[test]
     fn short_or_pushed_segment_is_the_last_one() {
         for is_pushed in [false, true] {
-            let mut train = Train::default();
+            let mut train = Train::new(Uncut::Everywhere);
             assert!(push(&mut train, &packet(false, 0, SEGMENT)));
             let len = if is_pushed { SEGMENT } else { SEGMENT - 1 };
             let mut last = packet(false, SEGMENT, len);
@@ -380,7 +430,7 @@ mod tests {
             assert!(!push(&mut train, &packet(false, SEGMENT + len, 100)), "{is_pushed}");
         }
         // The longest packet: 52 bytes of headers and 46 segments of 1,400 bytes; another one would exceed 65,535.
-        let mut train = Train::default();
+        let mut train = Train::new(Uncut::Everywhere);
         assert!((0..46).all(|n| push(&mut train, &packet(false, n * SEGMENT, SEGMENT))));
         assert!(!push(&mut train, &packet(false, 46 * SEGMENT, SEGMENT)));
         assert!(push(&mut train, &packet(false, 46 * SEGMENT, 1000)), "65,452 bytes");

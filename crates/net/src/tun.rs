@@ -2,8 +2,8 @@
 
 use crate::device::{Attachment, Device, Fill, unless_lost};
 use crate::emulator::split_output;
-use crate::offload::{self, MAX_PACKET_BYTES, OffloadHeader, TCP_CHECKSUM};
-use crate::train::Train;
+use crate::offload::{self, MAX_OUTPUT_BYTES, OffloadHeader, TCP_CHECKSUM};
+use crate::train::{Train, Uncut};
 use anabranch_wire::{Packet, ParseError};
 use core::net::IpAddr;
 use rustix::buffer::spare_capacity;
@@ -16,8 +16,8 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 /// interface.
 ///
 /// The interface has the offloads of `IFF_VNET_HDR`: the kernel passes consecutive segments of a TCP connection as one packet of
-/// up to 64 KiB with an unfinished checksum, and gets those of this stack in the same form. A capture of received
-/// packets shows the long ones, as on a network card with such offloads.
+/// up to 64 KiB with an unfinished checksum, and gets those of this stack in the same form; those with mappings of Multipath TCP
+/// only if they are for its own address here. A capture of received packets shows the long ones, as on a network card with such offloads.
 pub struct Tun {
     device: SyncDevice,
     name: String,
@@ -46,7 +46,8 @@ impl Tun {
         device.set_nonblocking(true)?;
         let index = device.if_index()?;
         let name = name.to_owned();
-        Ok(Self { device, name, index, train: Train::default(), datagrams: VecDeque::new() })
+        let train = Train::new(Uncut::At(address));
+        Ok(Self { device, name, index, train, datagrams: VecDeque::new() })
     }
 
     /// The packet in `output`, which begins with the offload header. The datagrams behind the first one of a long packet are
@@ -87,7 +88,7 @@ impl Device for Tun {
                 Packet::parse(bytes)
             } else {
                 bytes.clear();
-                bytes.reserve(OffloadHeader::LEN + MAX_PACKET_BYTES);
+                bytes.reserve(MAX_OUTPUT_BYTES);
                 let read = rustix::io::read(self.device.as_fd(), spare_capacity(bytes));
                 if unless_lost(read.map_err(io::Error::from))?.is_none() {
                     return Ok(None);

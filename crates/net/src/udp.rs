@@ -6,6 +6,7 @@ use anabranch_wire::sctp::encapsulation::Ports;
 use anabranch_wire::{Body, Ecn, Packet, sctp};
 use core::net::SocketAddr;
 use core::ops::Range;
+use nix::errno::Errno;
 use nix::sys::socket::sockopt::UdpGroSegment;
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
@@ -41,7 +42,7 @@ struct Outgoing {
     /// Length of the first datagram.
     datagram: usize,
     count: usize,
-    /// Maximum number: 1 if the kernel or a network card has refused more.
+    /// Maximum number: 1 if a network card or the kernel has refused more.
     max: usize,
 }
 
@@ -86,12 +87,18 @@ impl Udp {
     fn send_first(&mut self, len: usize) -> io::Result<()> {
         let Outgoing { bytes, destination, datagram, count, max } = &mut self.outgoing;
         let first = &bytes[..len];
-        let mut result = send(&self.socket, first, *destination, (*count > 1).then_some(*datagram));
-        if result.is_err() && *count > 1 {
-            // The kernel, a network card or the MTU of the path may permit no more than one.
-            let each = first.chunks(*datagram);
-            result = each.into_iter().try_for_each(|one| send(&self.socket, one, *destination, None));
-            *max = if result.is_ok() { 1 } else { *max };
+        let mut result = if *count > 1 {
+            send_many(&self.socket, first, *destination, *datagram)
+        } else {
+            send(&self.socket, first, *destination)
+        };
+        if let Err(error) = &result
+            && *count > 1
+        {
+            let never = [Errno::EIO, Errno::EOPNOTSUPP].map(|errno| Some(errno as i32));
+            *max = if never.contains(&error.raw_os_error()) { 1 } else { *max };
+            let mut each = first.chunks(*datagram);
+            result = each.try_for_each(|one| send(&self.socket, one, *destination));
         }
         bytes.drain(..len);
         *count = 0;
@@ -103,14 +110,35 @@ impl Udp {
     }
 }
 
-/// Sends datagrams of a length, or all bytes as one datagram. They are lost if the machine has no room for them.
-fn send(socket: &UdpSocket, bytes: &[u8], to: SocketAddr, datagram: Option<usize>) -> io::Result<()> {
+/// Sends a datagram. It is lost if the machine has no room for it.
+fn send(socket: &UdpSocket, bytes: &[u8], to: SocketAddr) -> io::Result<()> {
+    unless_lost(send_raw(socket, bytes, to, None).map_err(io::Error::from)).map(drop)
+}
+
+/// Sends datagrams of a length, or all bytes as one.
+fn send_raw(
+    socket: &UdpSocket,
+    bytes: &[u8],
+    to: SocketAddr,
+    datagram: Option<usize>,
+) -> Result<usize, Errno> {
     let datagram = datagram.map(|len| len as u16);
     let control = datagram.as_ref().map(ControlMessage::UdpGsoSegments);
     let to = SockaddrStorage::from(to);
-    let sent =
-        sendmsg(socket.as_raw_fd(), &[IoSlice::new(bytes)], control.as_slice(), MsgFlags::empty(), Some(&to));
-    unless_lost(sent.map_err(io::Error::from)).map(drop)
+    sendmsg(socket.as_raw_fd(), &[IoSlice::new(bytes)], control.as_slice(), MsgFlags::empty(), Some(&to))
+}
+
+/// Sends datagrams of a length at once.
+///
+/// # Errors
+///
+/// If they have to be sent one by one: a network card or `IPsec` permits no more (`EIO`, `EOPNOTSUPP`), or they exceed the MTU of the
+/// path (`EINVAL`, `EMSGSIZE`).
+fn send_many(socket: &UdpSocket, bytes: &[u8], to: SocketAddr, datagram: usize) -> io::Result<()> {
+    match send_raw(socket, bytes, to, Some(datagram)) {
+        Err(error @ (Errno::EIO | Errno::EOPNOTSUPP | Errno::EINVAL | Errno::EMSGSIZE)) => Err(error.into()),
+        sent => unless_lost(sent.map_err(io::Error::from)).map(drop),
+    }
 }
 
 impl Outgoing {
@@ -224,6 +252,7 @@ impl Device for Udp {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_testkit::namespace::{Need, ip, machine_has, within};
     use core::net::Ipv4Addr;
 
     /// A packet with this tag and this number of bytes of padding.
@@ -285,5 +314,31 @@ mod tests {
         assert_eq!(b.receive(&mut bytes).expect("no error"), None);
         assert_eq!(c.receive(&mut bytes).expect("received"), Some(other));
         assert_eq!(a.outgoing.max, MAX_DATAGRAMS, "the kernel accepts them");
+    }
+
+    #[test]
+    fn datagrams_beyond_the_mtu_arrive() {
+        if !machine_has(&[Need::Namespaces]) {
+            return;
+        }
+        within("udp-mtu", || {
+            ip("link set lo up mtu 1300");
+            let [mut a, mut b] = sockets();
+            let packets: Vec<_> = (0..20).map(|tag| packet(&a, &b, tag, 1400)).collect();
+            packets.iter().for_each(|packet| send(&mut a, packet));
+            a.flush().expect("sent one by one, in fragments");
+            let mut bytes = Vec::new();
+            for packet in &packets {
+                assert_eq!(b.receive(&mut bytes).expect("received").as_ref(), Some(packet));
+            }
+            assert_eq!(a.outgoing.max, MAX_DATAGRAMS, "other destinations may have another MTU");
+        });
+    }
+
+    #[test]
+    fn refusal_of_many_datagrams_is_no_loss() {
+        let [a, b] = sockets();
+        let refused = send_many(&a.socket, &[0; 100_000], b.local(), 1000).expect_err("more than a packet");
+        assert_eq!(refused.raw_os_error(), Some(Errno::EMSGSIZE as i32));
     }
 }

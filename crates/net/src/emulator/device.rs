@@ -4,7 +4,7 @@ use super::packet::RawPacket;
 use super::segments::{Train, split_output};
 use crate::device::unless_lost;
 use crate::namespace::Namespace;
-use crate::offload::{MAX_PACKET_BYTES, OffloadHeader};
+use crate::offload::MAX_OUTPUT_BYTES;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
@@ -98,6 +98,6 @@ pub struct Scratch(Box<[u8]>);
 impl Scratch {
     /// A new buffer.
     pub fn new() -> Self {
-        Self(vec![0; OffloadHeader::LEN + MAX_PACKET_BYTES].into())
+        Self(vec![0; MAX_OUTPUT_BYTES].into())
     }
 }

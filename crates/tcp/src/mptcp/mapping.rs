@@ -21,6 +21,9 @@ use anabranch_multipath::buffer::RangeSet;
 use anabranch_wire::checksum::Checksum;
 use std::collections::VecDeque;
 
+/// Maximum number of mappings, from the last one back, among which one is searched that covers a position.
+const MAX_NESTED: usize = 8;
+
 /// A range of subflow bytes, and the data of the connection in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mapping {
@@ -133,10 +136,13 @@ impl Mappings {
         }
     }
 
-    /// The mapping that covers a position: a known one, otherwise `own` if it does.
+    /// The mapping that covers a position: a known one, otherwise `own` if it does. A later mapping may lie in the midst of
+    /// an earlier one, if the peer has sent some of its bytes again with a mapping of their own.
+    #[inline]
     pub fn at<'a>(&'a self, at: u64, own: Option<&'a Received>) -> Option<&'a Received> {
-        let known = self.before(at + 1).checked_sub(1).and_then(|last| self.known.get(last));
-        known.filter(|known| known.mapping.covers(at)).or(own.filter(|own| own.mapping.covers(at)))
+        let begun = self.before(at + 1);
+        let mut last = self.known.range(begun.saturating_sub(MAX_NESTED)..begun).rev();
+        last.find(|known| known.mapping.covers(at)).or(own.filter(|own| own.mapping.covers(at)))
     }
 
     /// Returns true if a mapping that begins at this position is known.
@@ -325,5 +331,36 @@ impl Placed {
     /// Removes `[start, end)`, which was passed on to the connection.
     pub fn passed(&mut self, start: u64, end: u64) {
         self.right.remove(start, end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUFFER: u64 = 1 << 20;
+
+    fn trusted(start: u64, len: u32) -> Received {
+        Received { mapping: Mapping { start, len, data: 1000 + start }, check: Check::Trusted }
+    }
+
+    #[test]
+    fn mapping_in_the_midst_of_another_hides_none_of_it() {
+        let mut mappings = Mappings::default();
+        mappings.learn(trusted(0, 60_000), BUFFER);
+        mappings.learn(trusted(2800, 1400), BUFFER);
+        let data = |at| mappings.at(at, None).map(|known| known.mapping.data_at(at));
+        for at in [0, 2799, 2800, 4199, 4200, 59_999] {
+            assert_eq!(data(at), Some(1000 + at), "{at}");
+        }
+        assert_eq!(data(60_000), None);
+        // The bytes pass on once, in their order.
+        assert_eq!(mappings.take(4200), Some((1000, 5200)));
+        assert_eq!(mappings.take(4200), None);
+        assert_eq!(mappings.take(60_000), Some((5200, 61_000)));
+        assert_eq!(mappings.take(60_000), None);
+        mappings.learn(trusted(60_000, 10), BUFFER);
+        assert_eq!(mappings.take(60_010), Some((61_000, 61_010)));
+        assert_eq!(mappings.count(), 0);
     }
 }
