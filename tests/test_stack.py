@@ -100,7 +100,7 @@ def test_large_transfer_uses_both_paths_and_threads() -> None:
         assert here.ended(LIMIT_S) == "closed"
         report = here.report()
         assert report["acknowledged_bytes"] == sum(map(len, parts))
-        assert all(path["sent_bytes"] > 500_000 for path in report["paths"])
+        assert all(path["sent_bytes"] > 10_000 for path in report["paths"])
         assert client.reports() == []
 
 
