@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from anabranch.errors import InputError, nearest
 from anabranch.explain.facts import goodput_bps
 from anabranch.explain.limits import AIMS
+from anabranch.remarks import released_bps
 
 if TYPE_CHECKING:
     from anabranch._core.document import Document, FlowResult
@@ -67,7 +68,8 @@ class Objective:
         if self._is_finite(document):
             lasts_s = flow["completion_s"] or document["duration_s"] - flow["start_s"]
             return 8.0 * float(flow["delivered_bytes"] + (flow.get("reverse_delivered_bytes") or 0)) / float(lasts_s)
-        return goodput_bps(flow)
+        # Data that arrived during the warm-up and waited for a gap to close is no effect of a remedy.
+        return goodput_bps(flow) - released_bps(flow)
 
     def relative(self, before: float, after: float) -> float:
         """Gain in speed as a share: 1.0 is twice the goodput or half the time."""
