@@ -1,8 +1,8 @@
 """Scores causes that are named without running remedies, on labelled runs: by this package and by two baselines.
 
-An answer is a list of choices, the best first. A choice is right if its remedy gains within 10 % of the largest gain;
-no remedy is right if none gains more than 12 %. From a run's own result the remedy is a setting. From a capture it is
-a kind of remedies, of which the best one counts.
+An answer is a list of choices, the best first. A choice is right if its remedy gains more than 10 %, and within 10 % of
+the largest gain; no remedy is right if none gains more than 12 %, since the last 2 % may be noise. From a run's own
+result the remedy is a setting. From a capture it is a kind of remedies, of which the best one counts.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from anabranch.bench import limitation_scores, seven_rules
 from anabranch.bench.explain import NEAR, TOLERANCE
 from anabranch.explain.captured import Captures
 from anabranch.explain.explanation import explain_without_runs
+from anabranch.explain.finding import MIN_GAIN
 from anabranch.explain.remedies import WITHOUT_REMEDY
 from anabranch.scenario import Scenario
 
@@ -51,9 +52,14 @@ class Answered:
     choices: tuple[Choice, ...]
 
     def is_choice_right(self, choice: Choice) -> bool:
-        """Whether a choice gains nearly as much as the best remedy, or names none if none helps."""
-        if choice.gain is None or self.run.is_capacity:
-            return choice.gain is None and self.run.is_capacity
+        """Whether a choice gains nearly as much as the best remedy, or names none if none helps.
+
+        If the largest gain exceeds 10 % by at most `TOLERANCE`, both are right.
+        """
+        if choice.gain is None:
+            return self.run.is_capacity
+        if self.run.best <= MIN_GAIN:
+            return False
         if math.isinf(self.run.best):
             return choice.gain == self.run.best
         return self.run.best - choice.gain <= max(NEAR * self.run.best, TOLERANCE)
@@ -103,8 +109,8 @@ class Tally:
 
     @property
     def capacity(self) -> tuple[int, int]:
-        """Runs without a helpful remedy that were recognised, and their number."""
-        full = [each for each in self.answered if each.run.is_capacity]
+        """Runs in which no remedy gains 10 % that were recognised, and their number."""
+        full = [each for each in self.answered if each.run.best <= MIN_GAIN]
         return sum(each.is_right for each in full), len(full)
 
     @property

@@ -50,8 +50,10 @@ class CaptureScore:
 
     def is_kind_right(self, kind: str) -> bool:
         """Whether a kind of finding has a gain within 10 % of the best one, or names no remedy if no remedy helps."""
-        if kind in _WITHOUT_REMEDY or self.is_capacity:
-            return kind in _WITHOUT_REMEDY and self.is_capacity
+        if kind in _WITHOUT_REMEDY:
+            return self.is_capacity
+        if self.best <= MIN_GAIN:
+            return False
         gain = max(self.gains.get(each, -math.inf) for each in SIMILAR_KINDS.get(kind, (kind,)))
         if math.isinf(self.best):
             return gain == self.best

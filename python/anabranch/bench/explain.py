@@ -26,7 +26,7 @@ NEAR = 0.10
 TOLERANCE = 0.02
 """Excess over 10 % up to which "nothing to mend" still counts as right: the noise of a single seed."""
 _LABEL_SEED = 1_000
-_TIME_LIMIT_S = 600.0
+TIME_LIMIT_S = 600.0
 
 FAULTS: dict[str, tuple[str, ...]] = {
     "none": (),
@@ -141,7 +141,7 @@ def draw_case(draw: random.Random, fault: str, settings: tuple[str, ...], name: 
 
 def score(case: Case, jobs: int = 1, explained: Callable[[Scenario, Options], Explanation] = explain) -> Score:
     """Explain a case and label it."""
-    found = explained(case.scenario, Options(seed=1, reps=3, jobs=jobs, time_limit_s=_TIME_LIMIT_S))
+    found = explained(case.scenario, Options(seed=1, reps=3, jobs=jobs, time_limit_s=TIME_LIMIT_S))
     labelled = label(case, jobs, explained)
     gains = {each.settings: each for each in (*labelled.findings, *labelled.others) if each.settings}
     best = max(gains.values(), key=lambda each: each.net, default=None)
@@ -154,13 +154,8 @@ def score(case: Case, jobs: int = 1, explained: Callable[[Scenario, Options], Ex
 
 def label(case: Case, jobs: int = 1, explained: Callable[[Scenario, Options], Explanation] = explain) -> Explanation:
     """All remedies of a case, with another seed and another start."""
-    return explained(*labelling(case, jobs))
-
-
-def labelling(case: Case, jobs: int = 1) -> tuple[Scenario, Options]:
-    """The scenario of a case with another start, and the options with another seed, for its label."""
     later = case.scenario.set("flow.F.start", "0.037 s")
-    return later, Options(seed=_LABEL_SEED, reps=1, jobs=jobs, time_limit_s=_TIME_LIMIT_S)
+    return explained(later, Options(seed=_LABEL_SEED, reps=1, jobs=jobs, time_limit_s=TIME_LIMIT_S))
 
 
 def _network(draw: random.Random, *, with_middle: bool) -> str:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from anabranch._core.simulator import Capture
-from anabranch.bench.explain import FAULTS, TOLERANCE, draw_case, labelling
+from anabranch.bench.explain import FAULTS, TIME_LIMIT_S, TOLERANCE, draw_case
 from anabranch.bench.seven_rules import votes
 from anabranch.errors import InputError
 from anabranch.execution import run
 from anabranch.explain.captured import read_captures
-from anabranch.explain.explanation import measure_remedies
+from anabranch.explain.explanation import Options, measure_remedies
 from anabranch.explain.finding import MIN_GAIN
 from anabranch.extras import require
 
@@ -87,8 +87,9 @@ class LabelledRun:
         return max((each.gain for each in self.remedies if each.kind in kinds), default=-math.inf)
 
     def gain_of_settings(self, settings: Sequence[str]) -> float:
-        """Gain of the remedy with exactly these settings; minus infinity if it did not run."""
-        return max((each.gain for each in self.remedies if each.settings == tuple(settings)), default=-math.inf)
+        """Gain of the remedy with exactly these settings, in any order; minus infinity if it did not run."""
+        wanted = set(settings)
+        return max((each.gain for each in self.remedies if set(each.settings) == wanted), default=-math.inf)
 
     def row(self) -> dict[str, object]:
         """The run as a row of the Parquet file."""
@@ -146,12 +147,16 @@ def _with_two_faults(draw: random.Random, number: int) -> Case:
 
 
 def labelled(split: str, count: int, seed: int) -> Iterator[LabelledRun]:
-    """Run, capture and label the cases of a split."""
+    """Run, capture and label the cases of a split.
+
+    The seed of the cases is that of their runs, too, so that runs with the same fault draw different losses. A label
+    belongs to its run: the remedies run with the same seed and the same start.
+    """
     for number, case in enumerate(cases(split, count, seed)):
-        found = measure_remedies(*labelling(case))
+        found = measure_remedies(case.scenario, Options(seed=seed, reps=1, time_limit_s=TIME_LIMIT_S))
         remedies = tuple(Remedy(each.kind, each.settings, each.net) for each in found)
         with tempfile.TemporaryDirectory(prefix="anabranch-bench-") as folder:
-            result = run(case.scenario, seed=1, trace=Path(folder) / "traces").document
+            result = run(case.scenario, seed=seed, trace=Path(folder) / "traces").document
             yield LabelledRun(
                 split=split,
                 seed=seed,
@@ -160,16 +165,16 @@ def labelled(split: str, count: int, seed: int) -> Iterator[LabelledRun]:
                 scenario=case.scenario.text,
                 overrides=case.scenario.overrides,
                 result=result,
-                captures={place: _captured(case, place, Path(folder)) for place in PLACES},
+                captures={place: _captured(case, seed, place, Path(folder)) for place in PLACES},
                 votes=votes(Path(folder) / "traces", result),
                 remedies=remedies,
             )
 
 
-def _captured(case: Case, place: str, folder: Path) -> dict[str, Any]:
+def _captured(case: Case, seed: int, place: str, folder: Path) -> dict[str, Any]:
     """The report on a capture, without its pieces of data, which are many."""
     file = str(folder / f"{place}.pcapng")
-    run(case.scenario, seed=1, pcap=Capture(file, SNAPLEN_BYTES, PLACES[place], ()))
+    run(case.scenario, seed=seed, pcap=Capture(file, SNAPLEN_BYTES, PLACES[place], ()))
     document = cast("dict[str, Any]", dict(read_captures(file).document))
     for connection in document["connections"]:
         for direction in connection["directions"]:
