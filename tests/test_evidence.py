@@ -11,7 +11,7 @@ import pytest
 
 import anabranch
 from anabranch import Scenario
-from anabranch.explain.divided_answers import share_of_divided_answers
+from anabranch.explain.divided_answers import share_of_divided_answers, share_of_moved_answers
 from anabranch.explain.explanation import Options, explain
 from anabranch.explain.facts import Facts
 from anabranch.explain.further_paths import added_bps, carried_bps
@@ -104,12 +104,19 @@ def test_unknown_rate_does_not_lower_the_bound() -> None:
 def test_application_bounds_other_remedies() -> None:
     def idle(document: Any) -> None:
         document["flows"][0]["limited_s"]["application"] = 0.9
+        document["scenario"]["flow"][0]["workload"]["rate"] = "30 Mbit/s"
 
     facts = facts_of('flow.F.workload={kind="rate",rate="3 Mbit/s"}', "flow.F.backup=['b']", change=idle)
     assert facts.attainable == pytest.approx(0.1)
     assert evidence(facts, "backup") == pytest.approx(0.1)
     # The application itself may write 8 instead of 6.4 Mbit/s.
     assert evidence(facts, "application") == pytest.approx(0.2)
+
+
+def test_rate_of_the_application_bounds_other_remedies() -> None:
+    # The application writes 8 Mbit/s, of which 6.4 arrive.
+    facts = facts_of('flow.F.workload={kind="rate",rate="8 Mbit/s"}', "flow.F.backup=['b']")
+    assert facts.attainable == pytest.approx(0.2)
 
 
 def coupled_after_losses(document: Any) -> None:
@@ -135,10 +142,28 @@ def test_lossy_backup_adds_little() -> None:
 
 def test_backup_without_an_open_path_has_no_evidence() -> None:
     facts = facts_of("flow.F.backup=['b']", "flow.F.paths=default")
-    assert evidence(facts, "backup") == 0.0
-    assert evidence(facts, "path-not-used") == 0.0
+    alone, together = [p for kind, p in proposed(facts) if kind.name == "backup"]
+    assert alone.evidence == evidence(facts, "path-not-used") == 0.0
+    # With both, path b carries 0.9 × 12 Mbit/s beside the 6.4 of path a.
+    assert together.settings == ("flow.F.backup=[]", 'flow.F.paths="fullmesh"')
+    assert together.evidence == pytest.approx(10.8 / 17.2)
     # The connection begins on path b then: 0.9 × 12 − 6.4 = 4.4 Mbit/s more.
     assert evidence(facts, "initial-path", '"b"') == pytest.approx(4.4 / 10.8, rel=1e-6)
+
+
+def test_backup_over_a_link_that_is_down_needs_both() -> None:
+    facts = facts_of("flow.F.backup=['b']", "link.b.state=down")
+    alone, together = [p for kind, p in proposed(facts) if kind.name == "path-down"]
+    assert alone.settings == ('link.b.state="up"',)
+    assert alone.evidence == 0.0
+    assert together.settings == ('link.b.state="up"', "flow.F.backup=[]")
+    assert together.evidence == pytest.approx(10.8 / 17.2)
+
+
+def test_single_path_protocol_needs_another_one() -> None:
+    facts = facts_of("flow.F.protocol=tcp", "link.b.state=down")
+    alone, together = [p for kind, p in proposed(facts) if kind.name == "path-down"]
+    assert (alone.evidence, together.settings[1]) == (0.0, 'flow.F.protocol="mptcp"')
 
 
 def test_return_link_limits_a_backup() -> None:
@@ -165,6 +190,112 @@ def test_answers_are_divided_by_round_trips_and_rates() -> None:
     assert share_of_divided_answers(facts, (1.0,)) == pytest.approx(0.8 * (1.0 - 0.5226), rel=1e-3)
     # A scheduler that prefers the same path changes nothing.
     assert evidence(facts, "scheduler", "blest") < 0.1 < evidence(facts, "scheduler", "round-robin")
+
+
+def test_answers_move_to_a_faster_link() -> None:
+    def slow(document: Any) -> None:
+        document["flows"][0]["response_time_s"]["mean"] = 0.1
+
+    requests = 'flow.F.workload={kind="request-response",response="30 kB"}'
+    facts = facts_of(requests, "flow.F.protocol=tcp", change=slow)
+    # 258 kbit take 21.5 ms at the 12 Mbit/s of link b, after a round trip of 40 ms.
+    moved = 1.0 - (0.04 + 8 * 30e3 / 0.93 / 12e6) / 0.1
+    assert share_of_moved_answers(facts, ["b"]) == pytest.approx(moved)
+    assert evidence(facts, "initial-path", '"b"') == pytest.approx(moved)
+    assert evidence(facts, "path-not-used") == pytest.approx(moved)
+    # With a return link of 1 Mbit/s, they take longer there.
+    facts = facts_of(requests, "flow.F.protocol=tcp", "link.b.reverse.rate=1 Mbit/s", change=slow)
+    assert share_of_moved_answers(facts, ["b"]) == 0.0
+
+
+def test_longer_packets_begin_with_a_larger_window() -> None:
+    def short(document: Any) -> None:
+        document["flows"][0]["completion_s"] = 0.2
+
+    facts = facts_of('flow.F.workload={kind="file",size="100 kB"}', "flow.F.mtu=576", change=short)
+    # 1428 instead of 504 bytes save 1.50 round trips of the longest path.
+    trips = 1.5025
+    assert evidence(facts, "mtu") == pytest.approx(trips * facts.largest_rtt_s / 0.2, rel=1e-3)
+
+
+def test_short_queue_overflows_in_a_larger_start() -> None:
+    def short(document: Any) -> None:
+        document["flows"][0]["completion_s"] = 0.2
+
+    size = 'flow.F.workload={kind="file",size="100 kB"}'
+    assert evidence(facts_of(size, change=short), "slow-start") == pytest.approx(0.36)
+    assert evidence(facts_of(size, "link.a.queue.limit=39 packets", change=short), "slow-start") == pytest.approx(0.2)
+
+
+def test_small_packets_leave_less_payload() -> None:
+    # 504 of 776 bytes are payload, of long packets 1428 of 1500.
+    facts = facts_of("flow.F.mtu=576", "link_defaults.overhead=200")
+    assert facts.payload_share == pytest.approx(0.93 * (504 / 776) / (1428 / 1500))
+    assert facts_of().payload_share == pytest.approx(0.93)
+    # 6.4 of 20 Mbit/s are 68 % less than the rate, and 53 % less than the payload that it can carry.
+    assert facts.payload_gap == pytest.approx(1.0 - 6.4 / (20.0 * (504 / 776) / (1428 / 1500)))
+
+
+def test_lost_acknowledgements_cost_little() -> None:
+    def lost(document: Any) -> None:
+        for link in document["links"]:
+            link["utilisation"] = 0.5
+            if link["direction"] == "reverse" and link["name"] == "a":
+                link["packets"], link["drops_by_cause"]["loss"] = 1000, 20
+
+    facts = facts_of('link.a.reverse.loss={model="bernoulli",rate=0.02}', change=lost)
+    # 2 % of them are lost on the way back from a path with 3.72 Mbit/s to spare; the flow has 6.4.
+    assert evidence(facts, "reverse-path", "loss") == pytest.approx(0.02 * 3.72 / 10.12)
+
+
+def limited(**causes: float) -> Callable[[Any], None]:
+    """Half-used links, path a with some limits, b penalised after one loss, and neither with a full buffer."""
+
+    def change(document: Any) -> None:
+        document["flows"][0]["blocked_s"].update({"receive-window": 0.0, "send-buffer": 0.0, "pacing": 0.0})
+        for link in document["links"]:
+            link["utilisation"] = 0.1 if link["direction"] == "reverse" else 1.0 if link["name"] == "a" else 0.5
+        for path in document["flows"][0]["paths"]:
+            path["limited_s"] = {name.replace("_", "-"): seconds for name, seconds in causes.items()}
+            path["bytes_by_kind"] = {"new": 1}
+            path["outstanding_mean_bytes"] = 20e3
+            path["reductions_by_cause"] = {"loss": 1, "timeout": 0, "penalisation": 2 if path["name"] == "b" else 0}
+
+    return change
+
+
+def test_penalised_path_is_held_back_by_the_buffer() -> None:
+    # Path b has 0.93 × 6 = 5.58 Mbit/s to spare, which its penalised window does not take; the flow has 6.4.
+    facts = facts_of("flow.F.receive_buffer=64 kB", change=limited(congestion_avoidance=1.0))
+    assert [path.is_penalised for path in facts.paths] == [False, True]
+    assert evidence(facts, "receive-buffer") == pytest.approx(5.58 / 11.98)
+
+
+def test_lossy_path_gains_nothing_from_a_buffer() -> None:
+    def lost(document: Any) -> None:
+        limited(congestion_avoidance=0.9, receive_window=0.1)(document)
+        path = document["flows"][0]["paths"][1]
+        path["reductions_by_cause"]["penalisation"] = 0
+        path["srtt_mean_s"], path["goodput_bps"] = 0.02, 1e6
+        document["flows"][0]["blocked_s"]["receive-window"] = 0.5
+
+    # 0.2 % of losses permit 16.4 Mbit/s, more than is free on path b. It waits for the buffer in a tenth of its time.
+    facts = facts_of("flow.F.receive_buffer=64 kB", 'link.b.loss={model="bernoulli",rate=0.002}', change=lost)
+    assert path_of(facts, "b").reduced_share == pytest.approx(0.9)
+    assert evidence(facts, "receive-buffer") == pytest.approx(0.558 / 6.958, rel=1e-3)
+
+
+def test_data_in_flight_shows_a_full_buffer() -> None:
+    def full(document: Any) -> None:
+        limited(slow_start=1.0)(document)
+        for path in document["flows"][0]["paths"]:
+            path["reductions_by_cause"]["penalisation"] = 0
+            path["outstanding_mean_bytes"] = 30e3
+
+    # 60 of 64 kB are in flight, whatever the waiting times are.
+    facts = facts_of("flow.F.send_buffer=64 kB", change=full)
+    assert facts.fills_buffer
+    assert evidence(facts, "send-buffer") == pytest.approx(5.58 / 11.98)
 
 
 def test_longer_packets_save_headers() -> None:

@@ -6,8 +6,13 @@ import math
 from typing import TYPE_CHECKING
 
 from anabranch._core.simulator import coupled
-from anabranch.explain.divided_answers import BBR_SHARES, LINUX_WEIGHT, share_of_divided_answers
-from anabranch.explain.facts import MAX_SHORT_TRIPS, PACED, PAYLOAD_SHARE
+from anabranch.explain.divided_answers import (
+    BBR_SHARES,
+    LINUX_WEIGHT,
+    share_of_divided_answers,
+    share_of_moved_answers,
+)
+from anabranch.explain.facts import COPIES, MAX_SHORT_TRIPS, PACED, PACKET_BYTES
 from anabranch.explain.further_paths import added_bps, carried_bps, unused_bps
 from anabranch.explain.network_remedies import can_fill_queue, held_up, is_return_busy
 from anabranch.explain.proposals import (
@@ -15,6 +20,7 @@ from anabranch.explain.proposals import (
     Proposal,
     best_path,
     buffer_size,
+    keys_of_path,
     mbps,
     ms,
     needed_buffer_bytes,
@@ -43,6 +49,8 @@ _LOSSY_WEIGHT = 0.9
 """Part of that share that remains if links lose packets: BBR repeats them, and sometimes reduces its window."""
 _COPIES_WEIGHT = 0.3
 """Part of the reinjected rate that counts: reinjections follow from full buffers more often than they cost a rate."""
+_LATE_COPIES_WEIGHT = 0.5
+"""The same if a queue that is longer than the buffer makes data late: the copies then take the rate of other paths."""
 _HALVED_WEIGHT = 0.2
 """Part of the gap that penalisation explains: a full buffer causes it, and remains full without it."""
 _TIMEOUTS_WEIGHT = 0.3
@@ -55,8 +63,16 @@ _SMALL_BUFFER_WEIGHT = 0.2
 """Part of it that remains if the buffers are smaller than the queue: a scheduler changes little then."""
 _LATE_DATA_WEIGHT = 0.3
 """Weight of a small buffer if a long queue makes data late: a larger buffer fills the queue, too."""
+_LONG_QUEUE_WEIGHT = 0.15
+"""The same if the queue is longer than the buffer."""
 _BUSY_RETURN_WEIGHT = 0.85
 """Weight of a small buffer if acknowledgements wait on the return path, which lengthens round trips."""
+_LARGE_WINDOW = 40
+"""Initial window that is tried, segments."""
+_SHORTER_START = 0.36
+"""Part of a short transfer's time that this window saves: most of two of four round trips."""
+_OVERFLOWING_START = 0.2
+"""The same if the first queue is shorter than the window."""
 _MIN_EVIDENCE = 0.02
 _MIN_BUSY_SHARE = 0.5
 """Share of the time from which on a host's processor counts as busy."""
@@ -73,7 +89,7 @@ def receive_buffer(facts: Facts) -> Iterator[Proposal]:
         f"{waited_s:.1f} of {facts.open_s:.1f} s"
     )
     waited = _waited_for_buffer(facts, "receive-window")
-    evidence = min(facts.room * waited, _bound(facts, "receive_buffer", "send_buffer", needed))
+    evidence = min(_held_share(facts, waited), _bound(facts, "receive_buffer", "send_buffer", needed))
     for size, weight in _sizes(current, needed).items():
         yield of_flow(facts, {"receive_buffer": size}, cause, weight * evidence)
 
@@ -91,7 +107,7 @@ def send_buffer(facts: Facts) -> Iterator[Proposal]:
         f"The send buffer of {current} is too small for these paths, which need {needed * 1e-6:.2g} MB to stay busy "
         f"during a retransmission"
     )
-    evidence = min(facts.room * waited, _bound(facts, "send_buffer", "receive_buffer", needed))
+    evidence = min(_held_share(facts, waited), _bound(facts, "send_buffer", "receive_buffer", needed))
     for size, weight in _sizes(current, needed).items():
         yield of_flow(facts, {"send_buffer": size}, cause, weight * evidence)
 
@@ -101,9 +117,33 @@ def _waited_for_buffer(facts: Facts, cause: str) -> float:
     waited = facts.waited_share(cause)
     if facts.is_on_kernel:
         return waited
+    if facts.fills_buffer and not _is_late(facts):
+        return 1.0
     paced = facts.waited_share("pacing") if facts.protocol == "mptcp" and waited >= _MIN_EVIDENCE else 0.0
-    weight = _LATE_DATA_WEIGHT if held_up(facts) else _BUSY_RETURN_WEIGHT if is_return_busy(facts) else 1.0
+    weight = _BUSY_RETURN_WEIGHT if is_return_busy(facts) else 1.0
+    if held_up(facts):
+        weight = _LATE_DATA_WEIGHT if can_fill_queue(facts) else _LONG_QUEUE_WEIGHT
     return weight * min(1.0, _BUFFER_WEIGHT * (waited + paced))
+
+
+def _is_late(facts: Facts) -> bool:
+    """Whether data or acknowledgements wait in a queue, so that they fill a buffer of any size."""
+    return bool(held_up(facts)) or is_return_busy(facts)
+
+
+def _held_share(facts: Facts, waited: float) -> float:
+    """The share that a flow gains without the limit of its buffers, for which it waited for a share of the time.
+
+    A full buffer also halves the window of a late path by penalisation, which then limits this path in the buffer's
+    place. A path whose window random losses keep small gains nothing.
+    """
+    if facts.is_on_kernel:
+        return facts.gap * waited
+    held_bps = penalised_bps = 0.0
+    for path in facts.data_paths:
+        held_bps += (1.0 - path.reduced_share) * facts.usable_bps(path) + facts.copied_bps(path, COPIES)
+        penalised_bps += facts.usable_bps(path) if path.is_penalised and not _is_late(facts) else 0.0
+    return max(waited * facts.share_of(held_bps), facts.share_of(penalised_bps))
 
 
 def _bound(facts: Facts, key: str, other: str, needed_bytes: float) -> float:
@@ -127,7 +167,7 @@ def buffers(facts: Facts) -> Iterator[Proposal]:
         evidence = max(each.evidence for each in found) * 0.9
         if not facts.is_on_kernel:
             waits = [_waited_for_buffer(facts, each) for each in ("receive-window", "send-buffer")]
-            evidence = 0.95 * facts.room * min(1.0, max(waits) if is_return_busy(facts) else sum(waits))
+            evidence = 0.95 * _held_share(facts, min(1.0, max(waits) if is_return_busy(facts) else sum(waits)))
         yield Proposal("", settings, cause, evidence)
 
 
@@ -193,7 +233,7 @@ def _of_short_queues(facts: Facts) -> float:
     """
     if not held_up(facts) or facts.possible_bps is None:
         return 0.0
-    reached_bps = PAYLOAD_SHARE * facts.possible_bps
+    reached_bps = facts.payload_share * facts.possible_bps
     windows = math.fsum(_BBR_TRIPS * (path.rate_bps or 0.0) * path.rtt_s for path in facts.data_paths)
     if windows > facts.buffer_bits:
         reached_bps = min(reached_bps, facts.buffer_bits / (_BBR_TRIPS * max(path.rtt_s for path in facts.data_paths)))
@@ -242,7 +282,8 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
     evidence = share
     if not facts.is_on_kernel:
         copied = sum(facts.copied_bps(path, _REINJECTED) for path in facts.paths)
-        evidence = _COPIES_WEIGHT * facts.share_of(copied)
+        is_late = held_up(facts) and not can_fill_queue(facts)
+        evidence = (_LATE_COPIES_WEIGHT if is_late else _COPIES_WEIGHT) * facts.share_of(copied)
     keys = {"mptcp": "opportunistic_retransmission", "cmt-sctp": "chunk_rescheduling"}
     key = keys.get(facts.protocol)
     if key is None or not (copies or halved):
@@ -296,6 +337,11 @@ def backup(facts: Facts) -> Iterator[Proposal]:
     # Without an open path, the link lacks more than the removal of the flag.
     evidence = 0.0 if not standby else facts.share_of(added_bps(facts, added)) if idle else 0.5
     yield of_flow(facts, {"backup": []}, cause, evidence, names[0])
+    keys = keys_of_path(facts, names[0])
+    if not standby and len(keys) > 1:
+        unopened = f"Link {_names(names)} is only a backup, and no path opens over it{facts.obstacle_of(names)}"
+        evidence = facts.share_of(added_bps(facts, unused_bps(facts, facts.unused_links())))
+        yield of_flow(facts, keys, unopened, evidence, names[0])
 
 
 def timeouts(facts: Facts) -> Iterator[Proposal]:
@@ -321,10 +367,14 @@ def slow_start(facts: Facts) -> Iterator[Proposal]:
     trips = completion_s / facts.largest_rtt_s if completion_s and facts.largest_rtt_s else float("inf")
     if kind not in ("file", "request-response") or (kind == "file" and trips > MAX_SHORT_TRIPS):
         return
-    if facts.protocol in ("tcp", "mptcp") and facts.settings["initial_window"] < 40:  # noqa: PLR2004
+    if facts.protocol in ("tcp", "mptcp") and facts.settings["initial_window"] < _LARGE_WINDOW:
         lasts = f"took {trips:.0f} round trips" if kind == "file" else "consists of short responses"
         cause = f"The transfer {lasts}, most of them in slow start from {facts.settings['initial_window']} segments"
-        yield of_flow(facts, {"initial_window": 40}, cause, 0.36 if kind == "file" else _MIN_EVIDENCE)
+        # A window that the first queue does not hold loses packets, and a round trip with them.
+        queue_bytes = min((side.limit_bytes for path in facts.paths[:1] for side in path.there), default=0.0)
+        is_held = queue_bytes >= _LARGE_WINDOW * PACKET_BYTES
+        of_file = _SHORTER_START if is_held else _OVERFLOWING_START
+        yield of_flow(facts, {"initial_window": _LARGE_WINDOW}, cause, of_file if kind == "file" else _MIN_EVIDENCE)
     if facts.protocol in ("sctp", "cmt-sctp") and facts.settings["abc_limit"]:
         cause = f"Slow start grows by at most {facts.settings['abc_limit']} packets for each acknowledgement"
         yield of_flow(facts, {"abc_limit": False}, cause, 0.3)
@@ -347,6 +397,7 @@ def initial_path(facts: Facts) -> Iterator[Proposal]:
             unused = min(unused_bps(facts, [link]), unused_bps(facts, facts.unused_links()))
             rate_bps = unused if known is None else known
             evidence = max(evidence, facts.share_of(FULL_SHARE * rate_bps - facts.while_open(facts.goodput_bps)))
+            evidence = max(evidence, share_of_moved_answers(facts, [link, *facts.unused_links()]) / facts.rate_weight)
         yield of_flow(facts, {"initial_path": facts.first_path(link)}, cause, evidence, link)
 
 
@@ -379,6 +430,7 @@ def multipath(facts: Facts) -> Iterator[Proposal]:
     cause = f"Link {_names(unused)} carries nothing of this flow{facts.obstacle_of(unused)}"
     # A path over a backup link would open, but carry no data.
     evidence = facts.share_of(added_bps(facts, unused_bps(facts, unused, facts.settings.get("backup", []))))
+    evidence = max(evidence, share_of_moved_answers(facts, unused) / facts.rate_weight)
     if facts.protocol in MULTIPATH:
         if facts.settings["paths"] != "fullmesh":
             yield of_flow(facts, {"paths": "fullmesh"}, cause + f' with paths = "{facts.settings["paths"]}"', evidence)

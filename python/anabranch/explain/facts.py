@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from anabranch.fairness.capacity import Direction
 
 PACKET_BYTES = 1500
+HEADER_BYTES = 72
+"""Headers of IPv4 and TCP, with timestamps and the data sequence option of Multipath TCP."""
 _MATHIS_FACTOR = 1.22
 PAYLOAD_SHARE = 0.93
 """Payload as a share of the rate of a link that is full."""
@@ -29,6 +31,12 @@ PACED = ("rate", "on-off", "messages", "recorded")
 COPIES = ("copy", "opportunistic-retransmission", "chunk-rescheduling", "reinjection")
 """Kinds of data that another path carries, too."""
 _MIN_LOSSES = 3
+_MIN_REDUCING_LOSS = 0.001
+"""Share of lost packets from which on losses keep a congestion window small."""
+_REDUCED = ("congestion-avoidance", "recovery", "slow-start", "timeout")
+"""Limits of a path that waits for its congestion window."""
+_MIN_FILLED_SHARE = 0.9
+"""Share of a buffer that data in flight takes on average from which on the buffer limits the flow."""
 _MIN_USED_SHARE = 0.05
 """Share of the data packets up to which a path only repeated some: SCTP retransmits lost data on another path."""
 _MIN_TRIPS = 3
@@ -140,6 +148,25 @@ class PathFacts:
     def rtt_s(self) -> float:
         """Round-trip time without queues, seconds."""
         return math.fsum(side.delay_s for side in (*self.there, *self.back))
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the packets that its links lose: that of the run, or with few losses that of the scenario."""
+        return math.fsum(side.lost_share or side.loss_rate for side in self.there)
+
+    @property
+    def reduced_share(self) -> float:
+        """Share of the path's time for which it waited for a congestion window that random losses keep small."""
+        limits = self.report.get("limited_s") or {}
+        total = math.fsum(each or 0.0 for each in limits.values())
+        waited = math.fsum(limits.get(cause) or 0.0 for cause in _REDUCED)
+        return waited / total if total and self.lost_share >= _MIN_REDUCING_LOSS else 0.0
+
+    @property
+    def is_penalised(self) -> bool:
+        """Whether penalisation reduced the window more often than losses and timeouts did."""
+        causes = self.report.get("reductions_by_cause") or {}
+        return bool((causes.get("penalisation") or 0) > sum(causes.get(cause) or 0 for cause in ("loss", "timeout")))
 
     @property
     def was_open(self) -> bool:
@@ -277,9 +304,24 @@ class Facts:
         return min(1.0, max(0.0, 1.0 - self.while_open(self.goodput_bps) / self.possible_bps))
 
     @property
+    def payload_gap(self) -> float:
+        """`gap` without the headers of small packets and the framing of links."""
+        framed = 1.0 - self.payload_share / PAYLOAD_SHARE
+        return max(0.0, (self.gap - framed) / (1.0 - framed))
+
+    @property
     def is_on_kernel(self) -> bool:
         """Whether the run was in the kernel's world, which lacks most waiting times and kinds of data."""
         return bool(self.document["world"] == "kernel")
+
+    @cached_property
+    def payload_share(self) -> float:
+        """Payload as a share of the rate of a full link: less with small packets, or with framing."""
+        links = [side.values for side in self.sides_there]
+        size = self.settings.get("mtu") or min((link["mtu"] for link in links), default=PACKET_BYTES)
+        framing = max((link["overhead"] for link in links), default=0)
+        usual = (PACKET_BYTES - HEADER_BYTES) / PACKET_BYTES
+        return PAYLOAD_SHARE * min(1.0, (size - HEADER_BYTES) / (size + framing) / usual)
 
     def free_bps(self, path: PathFacts) -> float:
         """Payload that the slowest link of a path would carry in addition while the flow is open, bit/s."""
@@ -289,7 +331,7 @@ class Facts:
         if slowest is None:
             return 0.0
         used = self.while_open(float(slowest.report["utilisation"] or 0.0))
-        return PAYLOAD_SHARE * (slowest.rate_bps or 0.0) * max(0.0, 1.0 - used)
+        return self.payload_share * (slowest.rate_bps or 0.0) * max(0.0, 1.0 - used)
 
     def copied_bps(self, path: PathFacts, kinds: Iterable[str]) -> float:
         """Rate of some kinds of data that another path or an earlier packet carries, too, bit/s.
@@ -315,7 +357,7 @@ class Facts:
     def room_bps(self) -> float:
         """Additional rate of the flow if its open paths carried what their losses permit, and no data twice, bit/s."""
         used = self.data_paths
-        return math.fsum(self._usable_bps(path) + self.copied_bps(path, COPIES) for path in used)
+        return math.fsum(self.usable_bps(path) + self.copied_bps(path, COPIES) for path in used)
 
     @cached_property
     def data_paths(self) -> list[PathFacts]:
@@ -332,6 +374,12 @@ class Facts:
         return math.inf if self.is_on_kernel else min(known, default=math.inf)
 
     @property
+    def fills_buffer(self) -> bool:
+        """Whether the data in flight fills the smaller buffer."""
+        outstanding = math.fsum(float(path.report.get("outstanding_mean_bytes") or 0.0) for path in self.data_paths)
+        return 8.0 * outstanding >= _MIN_FILLED_SHARE * self.buffer_bits
+
+    @property
     def buffered_bps(self) -> float:
         """Rate up to which the smaller buffer keeps the paths busy, bit/s; infinite if buffers grow.
 
@@ -344,21 +392,26 @@ class Facts:
             return math.inf
         bits = self.buffer_bits
         single = (min(path.rate_bps or math.inf, bits / path.rtt_s) for path in used)
-        return max(bits / max(trips), PAYLOAD_SHARE * max(single))
+        return max(bits / max(trips), self.payload_share * max(single))
 
     @property
     def attainable(self) -> float:
         """Largest evidence of remedies that change neither buffers nor the application."""
         limit = self.share_of(self.buffered_bps - self.while_open(self.goodput_bps))
         idle_s = (self.flow.get("limited_s") or {}).get("application") or 0.0
-        if self.settings["workload"]["kind"] in PACED and self.open_s:
+        workload = self.settings["workload"]
+        if workload["kind"] in PACED and self.open_s:
             limit = min(limit, max(0.0, 1.0 - idle_s / self.open_s))
+        rate = workload.get("rate")
+        if workload["kind"] == "rate" and isinstance(rate, str) and "reverse_goodput_bps" not in self.flow:
+            # The application writes at this rate, whatever the links carry.
+            limit = min(limit, self.share_of(bits_per_second(rate) - self.while_open(self.goodput_bps)))
         return limit
 
-    def _usable_bps(self, path: PathFacts) -> float:
+    def usable_bps(self, path: PathFacts) -> float:
         """The free rate of a path up to the rate that a loss-based control reaches in spite of random losses."""
         free_bps = self.free_bps(path)
-        lost = sum(side.lost_share for side in path.there)
+        lost = path.lost_share
         if not lost or not path.srtt_s:
             return free_bps
         limit_bps = mathis_bps(path.srtt_s, lost)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from anabranch.explain.facts import PACKET_BYTES
-from anabranch.explain.proposals import FULL_SHARE, Proposal, mbps, ms, of_flow
+from anabranch.explain.facts import HEADER_BYTES, PACKET_BYTES
+from anabranch.explain.proposals import FULL_SHARE, Proposal, keys_of_path, mbps, ms, of_flow
 from anabranch.fairness.capacity import bits_per_second, seconds
 from anabranch.sweep import literal, setting
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 _MIN_PACKETS = 20
 _USUAL_MTU = 1500
-_HEADER_BYTES = 72
-"""Headers of IPv4 and TCP, with timestamps and the data sequence option of Multipath TCP."""
 _GROWTH_WEIGHT = 0.2
 """Part of the room on the paths that a larger segment fills."""
 _MIN_BLOATED_TRIPS = 2.0
@@ -112,13 +110,14 @@ def held_up(facts: Facts) -> float:
         if side.limit_s >= _MIN_LATE_TRIPS * longest_s > 0.0 and side.queue_s >= _MIN_QUEUED_TRIPS * path.rtt_s
     ]
     buffers = facts.waited_share("receive-window") + facts.waited_share("send-buffer")
-    is_waiting = buffers >= _MIN_HELD_UP_SHARE or facts.gap >= facts.room + _MIN_HELD_BACK_SHARE
-    return facts.gap if late and is_waiting else 0.0
+    is_waiting = buffers >= _MIN_HELD_UP_SHARE or facts.payload_gap >= facts.room + _MIN_HELD_BACK_SHARE
+    return facts.payload_gap if late and is_waiting else 0.0
 
 
 def can_fill_queue(facts: Facts) -> bool:
-    """Whether the buffers hold more than the longest queue on the paths, so that a window can fill the queue."""
-    return facts.buffer_bits > 8.0 * max((side.limit_bytes for side in facts.sides_there), default=0.0)
+    """Whether the buffers hold more than the queue that empties last, so that a window can fill it."""
+    longest = max(facts.sides_there, key=lambda side: side.limit_s, default=None)
+    return longest is None or facts.buffer_bits > 8.0 * longest.limit_bytes
 
 
 def is_return_busy(facts: Facts) -> bool:
@@ -151,7 +150,8 @@ def _reverse_path(facts: Facts) -> Iterator[Proposal]:
             yield _of_link(side, "queue", {"kind": "fq-codel"}, cause, 0.7 * evidence, kept=data)
         if side.has_loss:
             lost = f'Link "{side.link}" loses acknowledgements'
-            evidence = 0.5 * facts.free_share([side.link]) if side.lost_share else 0.0
+            # A later acknowledgement replaces a lost one: only their number falls.
+            evidence = side.lost_share * facts.free_share([side.link])
             yield _of_link(side, "loss", {"model": "none"}, lost, evidence, kept=data)
 
 
@@ -162,10 +162,14 @@ def down(facts: Facts) -> Iterator[Proposal]:
         if link["name"] in on_paths and link["state"] == "down":
             cause = f'Link "{link["name"]}" is down at the start{facts.obstacle_of([link["name"]])}'
             rate_bps = bits_per_second(link["rate"]) if isinstance(link["rate"], str) else facts.goodput_bps
-            # The path that opens then carries no data if it is a backup.
-            is_backup = link["name"] in facts.settings.get("backup", [])
-            evidence = 0.0 if is_backup else facts.share_of(FULL_SHARE * rate_bps)
-            yield Proposal(link["name"], (f'link.{link["name"]}.state="up"',), cause, evidence)
+            evidence = facts.share_of(FULL_SHARE * rate_bps)
+            keys = keys_of_path(facts, link["name"])
+            state = f'link.{link["name"]}.state="up"'
+            yield Proposal(link["name"], (state,), cause, 0.0 if keys else evidence)
+            if keys:
+                further = tuple(setting(f"flow.{facts.name}.{key}", value) for key, value in keys.items())
+                also = f"{cause}, and its path carries no data until the flow has other values of {', '.join(keys)}"
+                yield Proposal(link["name"], (state, *further), also, evidence)
     by_link: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for number, event in enumerate(facts.spelt_out.get("event", [])):
         if event.get("link") in on_paths:
@@ -240,11 +244,19 @@ def mtu(facts: Facts) -> Iterator[Proposal]:
 
 
 def _of_longer_packets(facts: Facts, size: int, longest: int) -> float:
-    """The share that longer packets add: fewer headers, and a window that grows by larger packets."""
+    """The share that longer packets add: fewer headers, and a window that grows by larger packets.
+
+    The window of a short transfer begins with larger packets, too, and saves a round trip for twice the size.
+    """
     framing = max((side.values["overhead"] for side in facts.sides_there), default=0)
-    before, after = [max(1, each - _HEADER_BYTES) / (each + framing) for each in (size, longest)]
+    before, after = [max(1, each - HEADER_BYTES) / (each + framing) for each in (size, longest)]
     saved = 1.0 - before / after
-    return saved + (1.0 - saved) * _GROWTH_WEIGHT * facts.room
+    share = saved + (1.0 - saved) * _GROWTH_WEIGHT * facts.room
+    completion_s = facts.flow["completion_s"]
+    if not facts.is_short or not completion_s:
+        return share
+    trips = math.log2(max(1, longest - HEADER_BYTES) / max(1, size - HEADER_BYTES))
+    return max(share, min(1.0, trips * facts.largest_rtt_s / completion_s) / facts.rate_weight)
 
 
 def busiest(facts: Facts) -> str:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anabranch.fairness.capacity import MULTIPATH
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
@@ -36,6 +37,19 @@ def of_flow(facts: Facts, values: dict[str, Setting], cause: str, evidence: floa
     """A remedy that changes keys of the flow."""
     settings = tuple(setting(f"flow.{facts.name}.{key}", value) for key, value in values.items())
     return Proposal(subject, settings, cause, evidence)
+
+
+def keys_of_path(facts: Facts, link: str) -> dict[str, Setting]:
+    """Keys of the flow that have to change before a path over a link carries data, even if the link is up."""
+    if facts.protocol not in MULTIPATH:
+        is_own = not facts.goodput_bps or any(link in path.report["links"] for path in facts.data_paths)
+        return {} if is_own else {"protocol": "mptcp" if facts.protocol == "tcp" else "cmt-sctp"}
+    keys: dict[str, Setting] = {}
+    if link in facts.settings.get("backup", []):
+        keys["backup"] = []
+    if facts.settings["paths"] != "fullmesh" and facts.paths and link not in facts.paths[0].report["links"]:
+        keys["paths"] = "fullmesh"
+    return keys
 
 
 def needed_buffer_bytes(facts: Facts) -> float:
