@@ -16,7 +16,7 @@ from anabranch.explain.explanation import Options, explain
 from anabranch.explain.facts import Facts
 from anabranch.explain.further_paths import added_bps, carried_bps
 from anabranch.explain.likely import first_finding, likely_cause
-from anabranch.explain.remedies import proposed
+from anabranch.explain.remedies import proposed, proposed_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,6 +166,14 @@ def test_single_path_protocol_needs_another_one() -> None:
     assert (alone.evidence, together.settings[1]) == (0.0, 'flow.F.protocol="mptcp"')
 
 
+def test_scheduler_bounds_further_paths() -> None:
+    # All data on each path: 0.93 × 12 Mbit/s of the best one. Equal parts on both: twice 0.93 × 8 Mbit/s.
+    assert added_bps(facts_of("flow.F.scheduler=redundant", "flow.F.backup=['b']"), 12e6) == pytest.approx(4.76e6)
+    assert added_bps(facts_of("flow.F.scheduler=strict-round-robin", "flow.F.backup=['b']"), 12e6) == pytest.approx(
+        8.48e6
+    )
+
+
 def test_return_link_limits_a_backup() -> None:
     def full(document: Any) -> None:
         for link in document["links"]:
@@ -283,6 +291,48 @@ def test_lossy_path_gains_nothing_from_a_buffer() -> None:
     facts = facts_of("flow.F.receive_buffer=64 kB", 'link.b.loss={model="bernoulli",rate=0.002}', change=lost)
     assert path_of(facts, "b").reduced_share == pytest.approx(0.9)
     assert evidence(facts, "receive-buffer") == pytest.approx(0.558 / 6.958, rel=1e-3)
+
+
+LOSSY_BACKUP = ("flow.F.receive_buffer=64 kB", 'link.b.loss={model="bernoulli",rate=0.02}')
+
+
+def stuck(document: Any) -> None:
+    """Path a is full, b carries nothing: losses keep its window small, and the buffer bounds what it could add."""
+    limited(congestion_avoidance=1.0)(document)
+    flow = document["flows"][0]
+    flow["goodput_bps"] = 7.4e6
+    flow["paths"][1]["goodput_bps"], flow["paths"][1]["srtt_mean_s"] = 0.0, 0.4
+    for link in document["links"]:
+        if link["name"] == "b":
+            link["utilisation"], link["drops_by_cause"] = 0.0, {**link["drops_by_cause"], "loss": 2}
+
+
+def test_buffer_and_losses_are_named_together() -> None:
+    facts = facts_of("link.b.delay=40 ms", *LOSSY_BACKUP, change=stuck)
+    kind, (buffer, loss) = proposed_together(facts)
+    assert kind == "receive-buffer + random-loss"
+    assert loss.settings == ('link.b.loss={ model="none" }',)
+    # Both together fill path b: 0.93 × 12 Mbit/s in addition to 7.4.
+    assert buffer.evidence == loss.evidence == pytest.approx(11.16 / 18.56)
+
+
+def test_buffer_that_helps_alone_is_no_pair() -> None:
+    def penalised(document: Any) -> None:
+        stuck(document)
+        document["flows"][0]["paths"][1]["srtt_mean_s"] = 0.02
+
+    # 2 % of losses and 20 ms permit 5.2 Mbit/s on path b.
+    assert proposed_together(facts_of("link.b.delay=40 ms", *LOSSY_BACKUP, change=penalised)) == ("", ())
+    assert proposed_together(facts_of(*LOSSY_BACKUP[1:], change=stuck)) == ("", ())
+
+
+def test_pair_is_run_and_named_without_runs() -> None:
+    scenario = Scenario.from_toml(NETWORK).with_settings(
+        ("duration=5 s", "warmup=1 s", "link.b.delay=40 ms", *LOSSY_BACKUP)
+    )
+    found = explain(scenario, Options(reps=1, time_limit_s=600.0)).first
+    assert found.kind == "receive-buffer + random-loss"
+    assert found.sentence.startswith("Two causes act together. The receive buffer of 64 kB is too small")
 
 
 def test_data_in_flight_shows_a_full_buffer() -> None:

@@ -13,8 +13,8 @@ from anabranch.explain.divided_answers import (
     share_of_moved_answers,
 )
 from anabranch.explain.facts import COPIES, MAX_SHORT_TRIPS, PACED, PACKET_BYTES
-from anabranch.explain.further_paths import added_bps, carried_bps, unused_bps
-from anabranch.explain.network_remedies import can_fill_queue, held_up, is_return_busy
+from anabranch.explain.further_paths import added_bps, carried_bps, is_return_busy, unused_bps
+from anabranch.explain.network_remedies import can_fill_queue, held_up
 from anabranch.explain.proposals import (
     FULL_SHARE,
     Proposal,
@@ -45,6 +45,8 @@ _REINJECTED = ("opportunistic-retransmission", "chunk-rescheduling")
 """Kinds of data that reinjection sends, and a setting switches off."""
 _BBR_TRIPS = 2.0
 """Largest window of BBR, in round trips of data."""
+_BUFFERED_BBR_SHARE = 0.93
+"""Part of the possible rate that BBR reaches with a buffer that is smaller than its largest windows."""
 _LOSSY_WEIGHT = 0.9
 """Part of that share that remains if links lose packets: BBR repeats them, and sometimes reduces its window."""
 _COPIES_WEIGHT = 0.3
@@ -228,15 +230,14 @@ def control(facts: Facts) -> Iterator[Proposal]:
 def _of_short_queues(facts: Facts) -> float:
     """The share that a flow gains if a control with short queues fills its paths, and no path makes data late.
 
-    BBR keeps up to two round trips of data in flight. A buffer that is smaller limits each path to the round trip of
-    the longest one.
+    BBR keeps up to two round trips of data in flight; a buffer that is smaller costs it little.
     """
     if not held_up(facts) or facts.possible_bps is None:
         return 0.0
     reached_bps = facts.payload_share * facts.possible_bps
     windows = math.fsum(_BBR_TRIPS * (path.rate_bps or 0.0) * path.rtt_s for path in facts.data_paths)
     if windows > facts.buffer_bits:
-        reached_bps = min(reached_bps, facts.buffer_bits / (_BBR_TRIPS * max(path.rtt_s for path in facts.data_paths)))
+        reached_bps *= _BUFFERED_BBR_SHARE
     weight = _LOSSY_WEIGHT if any(side.lost_share for path in facts.data_paths for side in path.there) else 1.0
     return weight * facts.share_of(reached_bps - facts.while_open(facts.goodput_bps))
 
@@ -282,7 +283,7 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
     evidence = share
     if not facts.is_on_kernel:
         copied = sum(facts.copied_bps(path, _REINJECTED) for path in facts.paths)
-        is_late = held_up(facts) and not can_fill_queue(facts)
+        is_late = held_up(facts) and not can_fill_queue(facts) and not facts.has_starved_path
         evidence = (_LATE_COPIES_WEIGHT if is_late else _COPIES_WEIGHT) * facts.share_of(copied)
     keys = {"mptcp": "opportunistic_retransmission", "cmt-sctp": "chunk_rescheduling"}
     key = keys.get(facts.protocol)

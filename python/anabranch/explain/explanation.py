@@ -21,7 +21,7 @@ from anabranch.explain.limits import REPS, TIME_LIMIT_S
 from anabranch.explain.network_remedies import busiest
 from anabranch.explain.objective import Objective
 from anabranch.explain.proposals import mbps
-from anabranch.explain.remedies import WITHOUT_REMEDY, proposed
+from anabranch.explain.remedies import WITHOUT_REMEDY, proposed, proposed_together
 from anabranch.explain.trials import START_SPREAD_S, Trials, check_of, is_valid, request, spread_starts
 from anabranch.extras import require
 from anabranch.paths import check_content
@@ -30,11 +30,12 @@ from anabranch.scenario import Scenario
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from anabranch._core.document import Document
     from anabranch._core.simulator import Request
     from anabranch._core.worlds import World
+    from anabranch.explain.proposals import Proposal
 
 _MIN_FULL_UTILISATION = 0.95
 """Minimum utilisation of a full link."""
@@ -226,14 +227,21 @@ class _ExplanationRuns:
 
     def unverified(self) -> Explanation:
         """The causes by evidence alone, at most three."""
-        likely = _likely(self._facts, self._accepts, _MIN_WEAK_EVIDENCE)
+        likely = [*self._together(), *_likely(self._facts, self._accepts, _MIN_WEAK_EVIDENCE)]
         nothing = self._nothing([])
         strongest = likely[0].evidence if likely else 0.0
         if strongest < _MIN_LIKELY_EVIDENCE:
             return self._explanation([nothing, *likely][:_MAX_UNVERIFIED], [])
         likely = [each for each in likely if each.evidence >= _MIN_EVIDENCE]
         found = [*likely[: _MAX_UNVERIFIED - 1], nothing] if strongest < _MIN_SURE_EVIDENCE else likely
-        return self._explanation(found, [])
+        return self._explanation(found[:_MAX_UNVERIFIED], [])
+
+    def _together(self) -> Iterator[Finding]:
+        """Two causes by their evidence together, where neither remedy helps alone."""
+        kind, proposals = proposed_together(self._facts)
+        found = Finding(kind, self._facts.name, proposals, _both_causes(proposals))
+        if proposals and self._accepts(found.settings):
+            yield found
 
     def verified(self) -> Explanation:
         """The causes by the gains of their remedies."""
@@ -256,12 +264,13 @@ class _ExplanationRuns:
         return is_valid(self._scenario, settings, self._check)
 
     def _proposed(self) -> list[Finding]:
-        """All remedies that the scenario accepts."""
-        return [
+        """All remedies that the scenario accepts, and two together where neither helps alone."""
+        found = [
             Finding(kind.name, self._facts.name, (proposal,), proposal.cause)
             for kind, proposal in proposed(self._facts)
             if self._accepts(proposal.settings)
         ]
+        return [*found, *self._together()]
 
     def _screened(self, findings: Sequence[Finding], share: float) -> list[Finding]:
         """Findings with their gains for the first seed; those that the time limit leaves out are only counted."""
@@ -281,8 +290,8 @@ class _ExplanationRuns:
             settings = (*first.settings, *second.settings)
             if "buffers" in (first.kind, second.kind) or not self._accepts(settings):
                 continue
-            cause = f"Two causes act together. {first.cause}. {second.cause}"
             proposals = (*first.proposals, *second.proposals)
+            cause = _both_causes((first, second))
             pairs.append(Finding(f"{first.kind} + {second.kind}", first.flow, proposals, cause))
         return pairs
 
@@ -381,6 +390,11 @@ class _ExplanationRuns:
             elapsed_s=self._trials.elapsed_s,
             notes=tuple(self._notes),
         )
+
+
+def _both_causes(found: Sequence[Finding | Proposal]) -> str:
+    """The sentences of causes that act together, without the last full stop."""
+    return ". ".join(("Two causes act together", *(each.cause for each in found)))
 
 
 def _equal(first: Document, second: Document) -> bool:

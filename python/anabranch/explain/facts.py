@@ -31,7 +31,7 @@ PACED = ("rate", "on-off", "messages", "recorded")
 COPIES = ("copy", "opportunistic-retransmission", "chunk-rescheduling", "reinjection")
 """Kinds of data that another path carries, too."""
 _MIN_LOSSES = 3
-_MIN_REDUCING_LOSS = 0.001
+MIN_REDUCING_LOSS = 0.001
 """Share of lost packets from which on losses keep a congestion window small."""
 _REDUCED = ("congestion-avoidance", "recovery", "slow-start", "timeout")
 """Limits of a path that waits for its congestion window."""
@@ -160,7 +160,7 @@ class PathFacts:
         limits = self.report.get("limited_s") or {}
         total = math.fsum(each or 0.0 for each in limits.values())
         waited = math.fsum(limits.get(cause) or 0.0 for cause in _REDUCED)
-        return waited / total if total and self.lost_share >= _MIN_REDUCING_LOSS else 0.0
+        return waited / total if total and self.lost_share >= MIN_REDUCING_LOSS else 0.0
 
     @property
     def is_penalised(self) -> bool:
@@ -365,6 +365,11 @@ class Facts:
         if self.protocol in MULTIPATH:
             return [path for path in self.paths if path.was_open and not path.report["backup"]]
         return sorted(self.paths, key=lambda path: -path.goodput_bps)[:1]
+
+    @property
+    def has_starved_path(self) -> bool:
+        """Whether one of the open paths carries next to nothing."""
+        return any(path.goodput_bps < _MIN_USED_SHARE * (path.rate_bps or 0.0) for path in self.data_paths)
 
     @property
     def buffer_bits(self) -> float:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from anabranch._core.simulator import coupled
 from anabranch.explain.facts import PACKET_BYTES, mathis_bps
-from anabranch.explain.network_remedies import is_return_busy
 from anabranch.explain.proposals import FULL_SHARE
 from anabranch.fairness.capacity import MULTIPATH, bits_per_second
 
@@ -18,6 +17,13 @@ if TYPE_CHECKING:
 
 _COUPLED_PACE = 4.0
 """Time that a coupled control with several paths takes to regrow a window, relative to a single path."""
+_MIN_FULL_SHARE = 0.9
+"""Share of the time from which on a link for acknowledgements counts as full."""
+
+
+def is_return_busy(facts: Facts) -> bool:
+    """Whether links for acknowledgements are full, so that acknowledgements wait."""
+    return any((side.report["utilisation"] or 0.0) >= _MIN_FULL_SHARE for side in facts.sides_back)
 
 
 def carried_bps(facts: Facts, path: PathFacts) -> float:
@@ -37,8 +43,9 @@ def _acknowledged_bps(facts: Facts, back_bps: float) -> float:
 def added_bps(facts: Facts, rate_bps: float) -> float:
     """Rate that further paths add to a flow, bit/s, less that which coupling takes from the present ones.
 
-    A loss in a queue that is shorter than a round trip halves the rate of a path. A coupled control with several paths
-    regrows it at about a quarter of the pace of a single path, which adds a packet a round trip (RFC 6356).
+    Schedulers that send all data on each path, or equal parts, do not add the rates. A loss in a queue that is shorter
+    than a round trip halves the rate of a path. A coupled control with several paths regrows it at about a quarter of
+    the pace of a single path, which adds a packet a round trip (RFC 6356).
     """
     lost = 0.0
     if facts.flow["congestion"] in coupled() or facts.protocol not in MULTIPATH:
@@ -47,7 +54,14 @@ def added_bps(facts: Facts, rate_bps: float) -> float:
             trips = (path.rate_bps or 0.0) * path.rtt_s / (8.0 * PACKET_BYTES) / 2.0
             regrown_s = _COUPLED_PACE * trips * path.rtt_s if short else 0.0
             lost += facts.while_open(path.goodput_bps) * regrown_s / (regrown_s + facts.open_s or 1.0)
-    return FULL_SHARE * rate_bps - lost
+    return min(FULL_SHARE * rate_bps - lost, _scheduled_bps(facts, rate_bps) - facts.while_open(facts.goodput_bps))
+
+
+def _scheduled_bps(facts: Facts, rate_bps: float) -> float:
+    """Rate that the scheduler permits with a further path, bit/s: that of the best path, or equal parts on each."""
+    rates = [*(path.rate_bps or math.inf for path in facts.data_paths), rate_bps]
+    reached = {"redundant": max(rates), "strict-round-robin": len(rates) * min(rates)}
+    return facts.payload_share * reached.get(str(facts.settings.get("scheduler")), math.inf)
 
 
 def unused_bps(facts: Facts, names: list[str], standby: Sequence[str] = ()) -> float:

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from anabranch.explain.facts import HEADER_BYTES, PACKET_BYTES
-from anabranch.explain.proposals import FULL_SHARE, Proposal, keys_of_path, mbps, ms, of_flow
+from anabranch.explain.further_paths import added_bps
+from anabranch.explain.proposals import Proposal, keys_of_path, mbps, ms, of_flow
 from anabranch.fairness.capacity import bits_per_second, seconds
 from anabranch.sweep import literal, setting
 
@@ -24,7 +25,7 @@ _MIN_BLOATED_TRIPS = 2.0
 """Duration of a full queue, in round trips of its path, from which on the queue is too long."""
 _MIN_LATE_TRIPS = 10.0
 """Duration of a full queue, in round trips of the longest path, from which on it makes data late."""
-_MIN_QUEUED_TRIPS = 0.5
+_MIN_QUEUED_TRIPS = 0.35
 """Mean waiting time in such a queue, in round trips of its path, from which on data is late."""
 _FULL_QUEUE_WEIGHT = 0.65
 """Part of the gap that active queue management saves if a long queue makes data late."""
@@ -36,8 +37,6 @@ _MIN_HELD_UP_SHARE = 0.1
 """Share of the time with a full buffer from which on late data delays the other paths."""
 _MIN_HELD_BACK_SHARE = 0.15
 """Share of the possible rate that the paths carry and the receiver holds back from which on data is late."""
-_MIN_FULL_SHARE = 0.9
-"""Share of the time from which on a link for acknowledgements counts as full."""
 _MIN_BUSY_SHARE = 0.5
 """Share of the time from which on a link for acknowledgements counts as busy."""
 
@@ -120,11 +119,6 @@ def can_fill_queue(facts: Facts) -> bool:
     return longest is None or facts.buffer_bits > 8.0 * longest.limit_bytes
 
 
-def is_return_busy(facts: Facts) -> bool:
-    """Whether links for acknowledgements are full, so that acknowledgements wait."""
-    return any((side.report["utilisation"] or 0.0) >= _MIN_FULL_SHARE for side in facts.sides_back)
-
-
 def reverse_path(facts: Facts) -> Iterator[Proposal]:
     """A faster or emptier return path for acknowledgements."""
     yield from _of_several(list(_reverse_path(facts)))
@@ -162,7 +156,7 @@ def down(facts: Facts) -> Iterator[Proposal]:
         if link["name"] in on_paths and link["state"] == "down":
             cause = f'Link "{link["name"]}" is down at the start{facts.obstacle_of([link["name"]])}'
             rate_bps = bits_per_second(link["rate"]) if isinstance(link["rate"], str) else facts.goodput_bps
-            evidence = facts.share_of(FULL_SHARE * rate_bps)
+            evidence = facts.share_of(added_bps(facts, rate_bps))
             keys = keys_of_path(facts, link["name"])
             state = f'link.{link["name"]}.state="up"'
             yield Proposal(link["name"], (state,), cause, 0.0 if keys else evidence)

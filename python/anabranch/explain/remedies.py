@@ -5,11 +5,13 @@ A function yields nothing where its kind does not apply. A new kind is one funct
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from anabranch.explain import endpoint_remedies as ends
 from anabranch.explain import network_remedies as net
+from anabranch.explain.facts import MIN_REDUCING_LOSS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,6 +62,9 @@ KINDS: tuple[Kind, ...] = (
     Kind("nagle", "small packets held back", ends.nagle),
     Kind("association", "settings of SCTP", ends.association),
 )
+"""All kinds that have a remedy, in the order in which equal ones are tried."""
+_MAX_ALONE = 0.12
+"""Evidence of each of two remedies up to which neither helps alone."""
 
 
 def proposed(facts: Facts) -> Iterator[tuple[Kind, Proposal]]:
@@ -77,7 +82,28 @@ def proposed(facts: Facts) -> Iterator[tuple[Kind, Proposal]]:
             yield kind, replace(proposal, evidence=min(limit, weight * proposal.evidence))
 
 
-"""All kinds that have a remedy, in the order in which equal ones are tried."""
+def proposed_together(facts: Facts) -> tuple[str, tuple[Proposal, ...]]:
+    """Kind and proposals of a larger buffer and links without loss, where neither helps alone; none for other flows.
+
+    The buffer bounds the gain of a path without its losses, and the losses bound the gain of a larger buffer.
+
+    Args:
+        facts: The facts about a flow.
+
+    """
+    small = {"receive-buffer": ends.receive_buffer, "send-buffer": ends.send_buffer}
+    buffers = [(name, each) for name, propose in small.items() for each in list(propose(facts))[:1]]
+    losses = list(net.random_loss(facts))[:1]
+    if len(buffers) != 1 or not losses or facts.rate_weight < 1.0:
+        return "", ()
+    name, buffer = buffers[0]
+    alone = max(buffer.evidence, min(facts.attainable, losses[0].evidence))
+    lossy = [path for path in facts.data_paths if path.lost_share >= MIN_REDUCING_LOSS]
+    evidence = facts.share_of(math.fsum(facts.free_bps(path) for path in lossy))
+    if alone >= _MAX_ALONE or evidence <= 2.0 * _MAX_ALONE:
+        return "", ()
+    return f"{name} + random-loss", tuple(replace(each, evidence=evidence) for each in (buffer, losses[0]))
+
 
 WITHOUT_REMEDY = {
     "capacity": "nothing to mend: the links are full",
