@@ -1,7 +1,7 @@
 """Scores causes that are named without running remedies, on labelled runs: by this package and by two baselines.
 
-An answer is a list of choices, the best first. A choice is right if its remedy gains more than 10 %, and within 10 % of
-the largest gain; no remedy is right if none gains more than 12 %, since the last 2 % may be noise. From a run's own
+An answer is a list of choices, the best first. A choice is right if the largest gain exceeds 10 % and its remedy gains
+within 10 % of that; no remedy is right if none gains more than 12 %, since the last 2 % may be noise. From a run's own
 result the remedy is a setting. From a capture it is a kind of remedies, of which the best one counts.
 """
 

@@ -54,8 +54,8 @@ def bench_explain(
 ) -> None:
     """Count how often the first remedy gains within 10 % of the best one, on faults planted at random links.
 
-    The best remedy is found by running all remedies again with another seed. Labelled runs keep these gains, so that
-    answers without runs can be scored repeatedly.
+    The best remedy is found by running all remedies again with another seed. Labelled runs keep the gains with the seed
+    of the run, so that answers without runs can be scored repeatedly.
     """
     from anabranch.bench.explain import cases, score
 
