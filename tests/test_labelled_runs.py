@@ -143,6 +143,15 @@ def test_seven_rules_vote_for_each_round_trip(
     assert sum(votes.values()) in (10, 11)
 
 
+def test_seven_rules_accept_a_path_that_opens_again(tmp_path: Path) -> None:
+    rows = "0.0,F,p,50000,,100000,10000\n0.3,F,p,50000,,,0\n0.6,F,p,50000,,100000,10000\n"
+    (tmp_path / "paths.csv").write_text(STATES + rows)
+    (tmp_path / "buffers.csv").write_text(BUFFERS)
+    (tmp_path / "decisions.csv").write_text("time_s,flow,path,length_bytes,reason\n0.1,F,p,1000,new-data\n")
+    # Three round trips before 0.3 s; the run ends before a round trip from 0.6 s on does.
+    assert sum(seven_rules.votes(tmp_path, {"flows": [{"name": "F"}]}).values()) == 3  # type: ignore[typeddict-item]
+
+
 def test_seven_rules_name_no_cause_without_votes() -> None:
     assert seven_rules.named({}) == "slow-start"
     assert seven_rules.named({"none": 2, "sender": 1}) == seven_rules.NO_RULE

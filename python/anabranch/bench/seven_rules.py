@@ -90,7 +90,8 @@ class _PathCourse:
         time_s = known[0] if known else 0.0
         while known and time_s <= known[-1]:
             row = self.states.at(time_s)
-            end_s = time_s + max(_MIN_TRIP_S, 1e-6 * row["srtt_us"])
+            # A path that opens again has no time before its first sample.
+            end_s = time_s + max(_MIN_TRIP_S, 1e-6 * (row["srtt_us"] or 0))
             first, last = (bisect_right(self.lengths.times_s, each) for each in (time_s, end_s))
             sent = self.lengths.values[first:last]
             before, after = row["outstanding_bytes"], self.states.at(end_s)["outstanding_bytes"] or 0
