@@ -149,7 +149,8 @@ def test_seven_rules_accept_a_path_that_opens_again(tmp_path: Path) -> None:
     (tmp_path / "buffers.csv").write_text(BUFFERS)
     (tmp_path / "decisions.csv").write_text("time_s,flow,path,length_bytes,reason\n0.1,F,p,1000,new-data\n")
     # Three round trips before 0.3 s; the run ends before a round trip from 0.6 s on does.
-    assert sum(seven_rules.votes(tmp_path, {"flows": [{"name": "F"}]}).values()) == 3  # type: ignore[typeddict-item]
+    votes = seven_rules.votes(tmp_path, {"flows": [{"name": "F"}]})  # type: ignore[typeddict-item]
+    assert sum(votes.values()) == 3
 
 
 def test_seven_rules_name_no_cause_without_votes() -> None:
