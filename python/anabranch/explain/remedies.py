@@ -91,6 +91,8 @@ def proposed_together(facts: Facts) -> tuple[str, tuple[Proposal, ...]]:
         facts: The facts about a flow.
 
     """
+    if facts.is_on_kernel:  # it does not report what each link has to spare
+        return "", ()
     small = {"receive-buffer": ends.receive_buffer, "send-buffer": ends.send_buffer}
     buffers = [(name, each) for name, propose in small.items() for each in list(propose(facts))[:1]]
     losses = list(net.random_loss(facts))[:1]
