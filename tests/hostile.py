@@ -47,7 +47,7 @@ to = "client"
 protocol = "tcp"
 workload = { kind = "saturated" }
 """
-HELLO = b'{"hello":{"protocol":3,"version":"0.1.0","boot":""}}\n'
+HELLO = b'{"hello":{"protocol":4,"version":"0.1.0","boot":""}}\n'
 PLAN = json.dumps({"plan": {"cookie": 7, "plan": {
     "scenario": SCENARIO, "interval_s": 1.0, "keep_delays": False,
 }}}).encode() + b"\n"  # fmt: skip

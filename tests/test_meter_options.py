@@ -77,6 +77,20 @@ def test_supported_options_are_carried_out(more: str, carried: dict[str, Any]) -
     assert options(f"{LINE}:{more}") == carried
 
 
+def test_options_of_sctp_are_carried_out() -> None:
+    line = "sctp:const2:const1000:const3:const500"
+    for more, carried in [
+        ("unordered=0.9:unreliable=0.3,rtx_timeout=250", {"unordered": 0.9, "unreliable": 0.3, "rtx_timeout_ms": 250}),
+        ("ordered=0.25:reliable=0", {"unordered": 0.75, "unreliable": 1.0}),
+        ("unreliable=1:rtx_trials=2", {"unreliable": 1.0, "rtx_trials": 2}),
+        ("ordered=1:reliable=1:association=3", {"association": 3}),
+        ("cc=cubic:nodelay=off", {"congestion": "cubic", "nagle": True}),
+    ]:
+        first, back = specified(f"{line}:{more}", 1)
+        assert first.options == carried
+        assert back.options == {**carried, "shares_connection": True}
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -86,12 +100,16 @@ def test_supported_options_are_carried_out(more: str, carried: dict[str, Any]) -
         (f"{LINE}:maxmsgsize=70000", "write a whole number from 1 to 65535"),
         (f"{LINE}:defragtimeout=100", "this meter counts messages, not frames"),
         (f"{LINE}:ordered=1.5", "write a fraction from 0 to 1"),
-        (f"{LINE}:unordered=0.5", "all messages over tcp are ordered here"),
+        (f"{LINE}:unordered=0.5", "all messages over tcp are ordered; write ordered=1"),
         (f"{LINE}:ordered=0.7:unordered=0.7", "must add up to 1"),
-        ("udp:const5:const100:reliable=1", "all messages over udp are unreliable here"),
-        ("sctp:const5:const100:unreliable=0.5", "all messages over sctp are reliable here"),
-        ("sctp:const5:const100:rtx_timeout=250", "rtx_timeout: this meter sends reliable messages"),
-        ("sctp:const5:const100:rtx_trials=2", "rtx_trials: this meter sends reliable messages"),
+        ("udp:const5:const100:reliable=1", "all messages over udp are unreliable; write unreliable=1"),
+        ("sctp:const5:const100:unreliable=1.5", "write a fraction from 0 to 1"),
+        ("sctp:const5:const100:rtx_timeout=250", "rtx_timeout needs unreliable messages"),
+        ("sctp:const5:const100:unreliable=0:rtx_trials=2", "rtx_trials needs unreliable messages"),
+        ("sctp:const5:const100:unreliable=1:rtx_trials=2:rtx_timeout=9", "exclude each other"),
+        ("sctp:const5:const100:unreliable=1:rtx_trials=256", "write a whole number from 0 to 255"),
+        (f"{LINE}:rtx_trials=2", "rtx_trials is an option of sctp; omit it with tcp"),
+        (f"{LINE}:association=2", "association is an option of sctp"),
         (f"{LINE}:sndbuf=0", "write a whole number from 1"),
         (f"{LINE}:rcvbuf=lots", "write a whole number from 1"),
         (f"{LINE}:onoff=", "write times in seconds"),
@@ -101,8 +119,8 @@ def test_supported_options_are_carried_out(more: str, carried: dict[str, Any]) -
         (f"{LINE}:start=1:onoff=3", "start and onoff exclude each other"),
         (f"{LINE}:start=soon", "write a time in seconds"),
         (f"{LINE}:nodelay=yes", "write on or off"),
-        ("udp:const5:const100:nodelay=on", "nodelay is an option of tcp and mptcp"),
-        ("udp:const5:const100:cc=reno", "cc is an option of tcp and mptcp"),
+        ("udp:const5:const100:nodelay=on", "nodelay is an option of tcp, mptcp and sctp"),
+        ("udp:const5:const100:cc=reno", "cc is an option of tcp, mptcp and sctp"),
         (f"{LINE}:cmt=on", "write one of off, cmt, cmtrpv1"),
         ("sctp:const5:const100:cmt=cmtrpv2", "sends new data over one path"),
         (f"mp{LINE}:cmt=off", "cmt=off contradicts the protocol mptcp"),
@@ -115,7 +133,7 @@ def test_supported_options_are_carried_out(more: str, carried: dict[str, Any]) -
         (f"{LINE}:v6only", "write the option -6 instead"),
         (f"{LINE}:maxmsgsiz=9", 'did you mean "maxmsgsize"?'),
         ("tcp:onoff=3:const0:const9", "then options"),
-        ("dccp:const0:const1400", "this meter has no DCCP"),
+        ("dccp:const0:const1400", "this meter has no DCCP, which Linux has removed; use udp"),
     ],
 )
 def test_unsupported_options_are_refused(text: str, says: str) -> None:

@@ -68,8 +68,10 @@ def test_contradictory_addresses_and_options_are_refused(port: str) -> None:
         (("-M", "9"), "--set-mss"),
         (("-S", "256"), "256 is not a byte"),
         (("-S", "EF"), "is not a byte"),
-        (("-u", "-C", "reno"), "a congestion control is an option of tcp and mptcp"),
-        (("--sctp", "--single-port"), "omit --single-port"),
+        (("-u", "-C", "reno"), "a congestion control is an option of tcp, mptcp and sctp"),
+        (("--sctp", "-M", "600"), "a maximum segment size is an option of tcp and mptcp"),
+        (("--sctp", "-C", "nosuch"), "unknown congestion control nosuch; with sctp use one of reno"),
+        (("--sctp", "-w", "2000"), "a buffer of an association has 4096 to 67108864 bytes, but not 2000"),
         (("-J", "--json-stream"), "--json and --json-stream exclude each other"),
         (("--flow", "tcp:const0:const9:id=1", "--flow", "tcp:const0:const9:id=1"), "another flow has the id 1"),
     ]:
@@ -155,6 +157,8 @@ def test_single_port_passes_a_firewall_with_one_port(tmp_path: Path) -> None:
     meter = f"{sys.executable} -m anabranch meter"
     flows = ["tcp:const0:const1400", "udp:const100:const1000:const50:const500", "tcp:const0:const0:const0:const1400"]
     flows.append("udp:const0:const0:const100:const700")
+    flows += ["sctp:const100:const1000:const50:const500:association=1", "sctp:const100:const9000:association=1"]
+    flows.append("sctp:const0:const1400:unordered=0.5:unreliable=0.5:rtx_trials=1")
     if not WITHOUT_MPTCP:
         flows += ["mptcp:const0:const1400:const0:const1400"] * 2
     given = " ".join(f"--flow {flow}" for flow in flows)
@@ -174,7 +178,46 @@ def test_single_port_passes_a_firewall_with_one_port(tmp_path: Path) -> None:
     assert [flow["protocol"] for flow in results] == [flow.split(":")[0] for flow in flows]
     for flow in results:
         assert all(way["read"]["bytes"] > 0 for way in flow["ways"]), flow["name"]
-        if flow["protocol"] != "udp":
+        if flow["protocol"] in {"tcp", "mptcp"}:
             assert {subflow["local"] for subflow in flow["subflows"]}, flow["name"]
-    locals_of_flows = [{subflow["local"] for subflow in flow["subflows"]} for flow in results]
+    kernel = [flow for flow in results if flow["protocol"] != "sctp"]
+    locals_of_flows = [{subflow["local"] for subflow in flow["subflows"]} for flow in kernel]
     assert sum(map(len, locals_of_flows)) == len(set().union(*locals_of_flows))
+
+
+LOSSES = """
+table inet losses {
+    chain input {
+        type filter hook input priority 0;
+        udp length > 400 numgen random mod 100 < 5 drop
+    }
+}
+"""
+
+
+@pytest.mark.skipif(bool(missing("ip", "unshare")), reason=missing("ip", "unshare"))
+@pytest.mark.skipif(not shutil.which("nft"), reason="nft (package nftables) is missing")
+def test_unreliable_messages_of_sctp_are_lost(tmp_path: Path) -> None:
+    (tmp_path / "rules").write_text(LOSSES, encoding="utf-8")
+    meter = f"{sys.executable} -m anabranch meter"
+    line = "sctp:const400:const500"
+    fractions = [":unreliable=1", "", ":unordered=1:unreliable=0.5"]
+    given = " ".join(f"--flow {line}{more}" for more in fractions)
+    script = (
+        f"ip link set lo up && nft -f {tmp_path}/rules && {{ {meter} serve > {tmp_path}/served & "
+        f"until grep -qs waiting {tmp_path}/served; do sleep 0.05; done; "
+        f"{meter} run 127.0.0.1 -t 3 -i 1 -J {given} > {tmp_path}/one; one=$?; kill $!; [ $one = 0 ]; }}"
+    )
+    done = subprocess.run(["unshare", "--net", "sh", "-c", script], capture_output=True, text=True, check=False)
+    if "Operation not supported" in done.stderr:
+        pytest.skip("this kernel has no nftables")
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "one").read_text(encoding="utf-8"))["flows"]
+    once, reliable, half = (flow["ways"][0] for flow in results)
+    # A twentieth of 1,200 messages is lost; the standard deviation is 8.
+    assert 20 < once["lost_messages"] < 120
+    assert reliable["lost_messages"] is None
+    assert sum(path["retransmissions"] for path in results[1]["subflows"][-1:]) > 20
+    assert reliable["read"]["reordered"] == 0
+    assert 5 < half["lost_messages"] < once["lost_messages"]
+    assert half["read"]["reordered"] > 0

@@ -64,7 +64,15 @@ impl Udp {
     ///
     /// If the address does not belong to this machine, or the port is taken.
     pub fn bind(local: SocketAddr) -> io::Result<Self> {
-        let socket = UdpSocket::bind(local)?;
+        Self::of(UdpSocket::bind(local)?)
+    }
+
+    /// Carries SCTP over this socket, which is bound to an address.
+    ///
+    /// # Errors
+    ///
+    /// If the kernel refuses a setting.
+    pub fn of(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         // The kernel limits the size to the administrator's maximum.
         rustix::net::sockopt::set_socket_recv_buffer_size(&socket, BUFFER_BYTES)?;

@@ -58,7 +58,7 @@ impl Client {
 
     fn send_hello(&mut self) {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has a boot id");
-        self.send(&json!({ "hello": { "protocol": 3, "version": "0", "boot": boot.trim() } }));
+        self.send(&json!({ "hello": { "protocol": 4, "version": "0", "boot": boot.trim() } }));
         assert!(self.receive()["hello"].is_object());
     }
 
@@ -91,7 +91,7 @@ fn boot_id_is_sent_to_clients_with_the_same_id() {
         [("", ""), ("0f0e0d0c-0000-0000-0000-000000000000", ""), (boot.trim(), boot.trim())]
     {
         let mut client = Client::connect(&server);
-        client.send(&json!({ "hello": { "protocol": 3, "version": "0", "boot": shown } }));
+        client.send(&json!({ "hello": { "protocol": 4, "version": "0", "boot": shown } }));
         assert_eq!(client.receive()["hello"]["boot"], expected);
     }
 }

@@ -171,7 +171,7 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.option("-u", "--udp", is_flag=True, expose_value=False, callback=_protocol, help="UDP.")
 @click.option("-m", "--mptcp", is_flag=True, expose_value=False, callback=_protocol, help="Multipath TCP.")
 @click.option(
-    "--sctp", is_flag=True, expose_value=False, callback=_protocol, help="Use SCTP; both kernels must support it."
+    "--sctp", is_flag=True, expose_value=False, callback=_protocol, help="Use Anabranch's SCTP, in UDP datagrams."
 )
 @click.option(
     "--workload", metavar="TOML",
@@ -197,7 +197,7 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 @click.option("--single-port", is_flag=True, help="Connect flows to the control port; wait for the tests of others.")
 @click.option("--json-stream", is_flag=True, help="Print start, intervals and end as one JSON object a line.")
 @click.option(
-    "--omnet", metavar="PREFIX", help="Write PREFIX.sca and PREFIX.vec for OMNeT++, with every message's delay."
+    "--omnet", metavar="PREFIX", help="Write PREFIX.sca and a PREFIX-ID.vec per flow for OMNeT++, with all delays."
 )
 def run(host: str, port: int | None, as_json: bool, json_stream: bool, omnet: str | None, **options: Any) -> None:
     """Test with the meter that serves at HOST.
@@ -299,13 +299,9 @@ def _plan(
 
 
 def _with_common(flow: FlowPlan, common: dict[str, Any], *, mixed: bool) -> FlowPlan:
-    """Add the options of all flows, unless the flow has its own; of `mixed` flows, those of TCP only to flows of it."""
-    is_stream = flow.protocol in {"tcp", "mptcp"}
-    added = {
-        key: value
-        for key, value in common.items()
-        if value is not None and (is_stream or not mixed or key not in {"congestion", "mss", "nagle"})
-    }
+    """Add the options of all flows, unless the flow has its own; of `mixed` flows, only options of their protocols."""
+    foreign = {"tcp": set(), "mptcp": set(), "sctp": {"mss"}}.get(flow.protocol, {"congestion", "mss", "nagle"})
+    added = {key: value for key, value in common.items() if value is not None and not (mixed and key in foreign)}
     return replace(flow, options={**added, **flow.options})
 
 

@@ -11,8 +11,9 @@ from anabranch.meter.specification import Distribution, Frames, Specification, S
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_STREAM_PROTOCOLS = ("tcp", "mptcp")
-_ALL_PROTOCOLS = (*_STREAM_PROTOCOLS, "udp", "sctp")
+_CONTROLLED_PROTOCOLS = ("tcp", "mptcp", "sctp")
+"""Protocols with congestion control."""
+_ALL_PROTOCOLS = (*_CONTROLLED_PROTOCOLS, "udp")
 _CMT_OF_MPTCP = ("mptcp", "like-mptcp", "mptcp-like")
 _MAX_SUM_ERROR = 1e-9  # of two fractions that add up to 1
 _MAX_FRAME_BYTES = 1 << 30
@@ -56,8 +57,6 @@ def _planned(flow: Specification, number: int) -> list[FlowPlan]:
         return [plan(back, "reverse")]
     if forward == back:
         return [plan(forward, "both")]
-    if protocol == "sctp":
-        raise ValueError("the two directions have different workloads; give one flow per direction with sctp")
     second = FlowPlan(f"{name}-back", protocol, back, "reverse", start_s, {**options, "shares_connection": True})
     return [plan(forward, "forward"), second]
 
@@ -72,7 +71,7 @@ def _protocol(flow: Specification) -> str:
     if protocol == "mptcp" and cmt not in _CMT_OF_MPTCP and "cmt" in flow.options:
         raise ValueError(f"cmt={cmt} contradicts the protocol mptcp; omit it, or use tcp")
     if protocol != "mptcp" and cmt not in {"off", "0"}:
-        raise ValueError(f"the kernel's {protocol} sends new data over one path; omit cmt={cmt}, or use mptcp")
+        raise ValueError(f"{protocol} sends new data over one path here; omit cmt={cmt}, or use mptcp")
     return protocol
 
 
@@ -82,11 +81,14 @@ _KEYS: dict[str, tuple[str, tuple[str, ...]]] = {
     "maxmsgsize": ("max_message", _ALL_PROTOCOLS),
     "sndbuf": ("send_buffer", _ALL_PROTOCOLS),
     "rcvbuf": ("receive_buffer", _ALL_PROTOCOLS),
-    "cc": ("congestion", _STREAM_PROTOCOLS),
-    "nodelay": ("nagle", _STREAM_PROTOCOLS),
+    "cc": ("congestion", _CONTROLLED_PROTOCOLS),
+    "nodelay": ("nagle", _CONTROLLED_PROTOCOLS),
     "error_on_abort": ("tolerates_abort", _ALL_PROTOCOLS),
     "pathmgr": ("path_manager", ("mptcp",)),
     "scheduler": ("scheduler", ("mptcp",)),
+    "association": ("association", ("sctp",)),
+    "rtx_timeout": ("rtx_timeout_ms", ("sctp",)),
+    "rtx_trials": ("rtx_trials", ("sctp",)),
 }
 """The native module's name of an option, and the protocols that have it."""
 
@@ -94,17 +96,17 @@ _KEYS: dict[str, tuple[str, tuple[str, ...]]] = {
 def _carried(flow: Specification, protocol: str) -> dict[str, Any]:
     """The options of the flow for the native module."""
     given = flow.options
-    _check_delivery(protocol, given)
+    delivery = _delivery(protocol, given)
     if "onoff" in given and "start" in given:
         raise ValueError("start and onoff exclude each other; write onoff=TIME for a flow that starts later")
     for name, (refuses, reason) in _REFUSED_OPTIONS.items():
         if name in given and refuses(given[name]):
             raise ValueError(f"{name}: {reason}")
-    carried: dict[str, Any] = {}
+    carried: dict[str, Any] = dict(delivery)
     for name, (key, protocols) in _KEYS.items():
         if name in given:
             if protocol not in protocols:
-                raise ValueError(f"{name} is an option of {' and '.join(protocols)}; omit it with {protocol}")
+                raise ValueError(f"{name} is an option of {_listed(protocols)}; omit it with {protocol}")
             carried[key] = not given[name] if name in _INVERTED_OPTIONS else given[name]
     if carried.get("path_manager") == "default":
         del carried["path_manager"]
@@ -117,8 +119,6 @@ _INVERTED_OPTIONS = ("nodelay", "error_on_abort")
 """Options that are the opposite of the native module's."""
 
 _REFUSED_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "rtx_timeout": (lambda _: True, "this meter sends reliable messages over sctp; omit it"),
-    "rtx_trials": (lambda _: True, "this meter sends reliable messages over sctp; omit it"),
     "defragtimeout": (lambda _: True, "this meter counts messages, not frames; omit it"),
     "ccid": (lambda _: True, "it is an option of DCCP; omit it"),
     "ndiffports": (lambda _: True, "the path manager opens subflows; add endpoints with ip mptcp endpoint"),
@@ -128,21 +128,35 @@ _REFUSED_OPTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """Options that the meter refuses: a function that selects the refused values, and the reason."""
 
 
-def _check_delivery(protocol: str, given: dict[str, Any]) -> None:
-    """Check the fractions of ordered and of reliable messages.
+def _listed(words: tuple[str, ...]) -> str:
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _delivery(protocol: str, given: dict[str, Any]) -> dict[str, float]:
+    """The fractions of unordered and of unreliable messages, for the native module.
 
     Raises:
-        ValueError: If the fractions contradict each other, or the protocol does not support them.
+        ValueError: If the fractions contradict each other or their limits, or the protocol does not support them.
 
     """
     always = 0.0 if protocol == "udp" else 1.0
+    fractions: dict[str, float] = {}
     for name, opposite in (("ordered", "unordered"), ("reliable", "unreliable")):
         if name in given and opposite in given and abs(given[name] + given[opposite] - 1) > _MAX_SUM_ERROR:
             raise ValueError(f"{name} and {opposite} must add up to 1; omit one of them")
         fraction = given.get(name, 1 - given[opposite] if opposite in given else always)
-        if fraction != always:
+        if fraction == always:
+            continue
+        if protocol != "sctp":
             kind = opposite if protocol == "udp" else name
-            raise ValueError(f"all messages over {protocol} are {kind} here; write {kind}=1, or omit it")
+            raise ValueError(f"all messages over {protocol} are {kind}; write {kind}=1, or omit it")
+        fractions[opposite] = given.get(opposite, 1 - fraction)
+    limits = [name for name in ("rtx_timeout", "rtx_trials") if name in given]
+    if len(limits) > 1:
+        raise ValueError("rtx_timeout and rtx_trials exclude each other; omit one of them")
+    if limits and protocol == "sctp" and "unreliable" not in fractions:
+        raise ValueError(f"{limits[0]} needs unreliable messages; add unreliable=1")
+    return fractions
 
 
 def _on_off(switches: Switches) -> dict[str, Any]:

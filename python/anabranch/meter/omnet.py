@@ -21,7 +21,7 @@ _END_NAMES = {"client-to-server": ("active", "passive"), "server-to-client": ("p
 
 
 def write(prefix: str, document: Mapping[str, Any]) -> None:
-    """Write PREFIX.sca and PREFIX.vec from the result of a test.
+    """Write PREFIX.sca, and PREFIX-ID.vec for each flow, from the result of a test.
 
     Raises:
         InputError: If a file cannot be written.
@@ -29,7 +29,10 @@ def write(prefix: str, document: Mapping[str, Any]) -> None:
 
     """
     run = f"anabranch-{secrets.token_hex(4)}"
-    for ending, lines in ((".sca", _scalars(run, document)), (".vec", _vectors(run, document))):
+    files = {".sca": _scalars(run, document)}
+    for flow in document["flows"]:
+        files[f"-{flow['id']}.vec"] = _vectors(run, document, flow)
+    for ending, lines in files.items():
         write_output(Path(prefix + ending), "\n".join(lines) + "\n")
 
 
@@ -78,16 +81,18 @@ def _values(document: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
         yield f"{module}.total", "Received Bit Rate", value
 
 
-def _vectors(run: str, document: Mapping[str, Any]) -> Iterator[str]:
+def _vectors(run: str, document: Mapping[str, Any], flow: Mapping[str, Any]) -> Iterator[str]:
     yield from _head(run, document)
-    for identifier, (module, name, rows) in enumerate(_series(document)):
+    for identifier, (module, name, rows) in enumerate(_series(document, flow)):
         yield f'vector {identifier} {module} "{name}" TV'
         for at, value in rows:
             yield f"{identifier}\t{at!r}\t{value!r}"
 
 
-def _series(document: Mapping[str, Any]) -> Iterator[tuple[str, str, list[tuple[float, float]]]]:
-    """Module, name and rows of time in seconds and value of each vector."""
+def _series(
+    document: Mapping[str, Any], flow: Mapping[str, Any]
+) -> Iterator[tuple[str, str, list[tuple[float, float]]]]:
+    """Module, name and rows of time in seconds and value of each vector of a flow."""
     interval, until = document["interval_s"], document["duration_s"]
 
     def rates(counts: list[int]) -> list[tuple[float, float]]:
@@ -98,19 +103,18 @@ def _series(document: Mapping[str, Any]) -> Iterator[tuple[str, str, list[tuple[
             for place, (end, count) in enumerate(zip(ends, counts, strict=True))
         ]
 
-    for flow in document["flows"]:
-        number = flow["id"]
-        for way in flow["ways"]:
-            writes, reads = (f"netPerfMeter.{end}.flow[{number}]" for end in _END_NAMES[way["direction"]])
-            yield writes, "Transmitted Bit Rate", rates(way["written"]["intervals"])
-            yield reads, "Received Bit Rate", rates(way["read"]["intervals"])
-            if way["read"]["delays"]:
-                yield reads, "Delay", [(at, delay) for at, delay in way["read"]["delays"]]
-        ends = list(dict.fromkeys((subflow["local"], subflow["remote"]) for subflow in flow["subflows"]))
-        for place, pair in enumerate(ends):
-            looks = [look for look in flow["subflows"] if (look["local"], look["remote"]) == pair]
-            module = f"netPerfMeter.active.flow[{number}].subflow[{place}]"
-            yield module, "Congestion Window", [(look["at_s"], look["cwnd_bytes"]) for look in looks]
-            yield module, "Retransmissions", [(look["at_s"], look["retransmissions"]) for look in looks]
-            times = [(look["at_s"], look["srtt_s"]) for look in looks if look["srtt_s"] is not None]
-            yield module, "Smoothed RTT", times
+    number = flow["id"]
+    for way in flow["ways"]:
+        writes, reads = (f"netPerfMeter.{end}.flow[{number}]" for end in _END_NAMES[way["direction"]])
+        yield writes, "Transmitted Bit Rate", rates(way["written"]["intervals"])
+        yield reads, "Received Bit Rate", rates(way["read"]["intervals"])
+        if way["read"]["delays"]:
+            yield reads, "Delay", [(at, delay) for at, delay in way["read"]["delays"]]
+    ends = list(dict.fromkeys((subflow["local"], subflow["remote"]) for subflow in flow["subflows"]))
+    for place, pair in enumerate(ends):
+        looks = [look for look in flow["subflows"] if (look["local"], look["remote"]) == pair]
+        module = f"netPerfMeter.active.flow[{number}].subflow[{place}]"
+        yield module, "Congestion Window", [(look["at_s"], look["cwnd_bytes"]) for look in looks]
+        yield module, "Retransmissions", [(look["at_s"], look["retransmissions"]) for look in looks]
+        times = [(look["at_s"], look["srtt_s"]) for look in looks if look["srtt_s"] is not None]
+        yield module, "Smoothed RTT", times

@@ -234,7 +234,7 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "reliable": _FRACTION,
     "unreliable": _FRACTION,
     "rtx_timeout": _integer(),
-    "rtx_trials": _integer(),
+    "rtx_trials": _integer(0, 255),
     "sndbuf": _integer(1, (1 << 31) - 1),
     "rcvbuf": _integer(1, (1 << 31) - 1),
     "onoff": _switches,
@@ -246,8 +246,9 @@ OPTIONS: dict[str, Callable[[str], Any]] = {
     "ndiffports": _integer(),
     "pathmgr": _word(),
     "scheduler": _word(),
+    "association": _integer(),
     "error_on_abort": _switch,
     "debug": _switch,
     "v6only": _flag,
 }
-"""Readers of the options. `start` is an addition to NetPerfMeter's."""
+"""Readers of the options. `start` and `association` are additions to NetPerfMeter's."""

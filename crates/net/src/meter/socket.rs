@@ -11,8 +11,6 @@ use std::os::fd::{AsFd, OwnedFd};
 
 /// `IPPROTO_MPTCP`.
 const MPTCP: u32 = 262;
-/// `IPPROTO_SCTP`.
-const SCTP: u32 = 132;
 
 /// Maximum number of connections that wait to be accepted: a flow has one, and its proxy may probe the port.
 const BACKLOG: i32 = 4;
@@ -28,8 +26,8 @@ pub fn open_socket(transport: Transport, ipv4: bool) -> io::Result<OwnedFd> {
     let (kind, protocol) = match transport {
         Transport::Tcp => (SocketType::STREAM, None),
         Transport::Mptcp => (SocketType::STREAM, protocol(MPTCP)),
-        Transport::Sctp => (SocketType::STREAM, protocol(SCTP)),
         Transport::Udp => (SocketType::DGRAM, None),
+        Transport::Sctp => unreachable!("associations use this crate's stack"),
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     Ok(rustix::net::socket_with(family, kind, flags, protocol)?)

@@ -80,6 +80,27 @@ impl Association {
         .await
     }
 
+    /// Bytes of all messages that were sent over this handle.
+    pub fn sent_bytes(&self) -> u64 {
+        self.0.pipe.sent_bytes()
+    }
+
+    /// The number of [sent bytes](Self::sent_bytes), from the first one on, whose messages the peer has acknowledged or
+    /// that were abandoned.
+    ///
+    /// # Errors
+    ///
+    /// If the association did not end in order.
+    pub async fn released_bytes(&self) -> Result<u64, Error> {
+        let released = self.0.ask(|reply| Command::Released(self.id(), reply)).await;
+        match (released, self.0.pipe.ended()) {
+            (Ok(Some(bytes)), _) => Ok(bytes),
+            (_, Some(Reason::Closed)) => Ok(self.sent_bytes()),
+            (_, Some(reason)) => Err(Error::Ended(reason)),
+            (_, None) => Err(Error::Stopped),
+        }
+    }
+
     /// Makes a path the primary path (RFC 9260 §11.1.5).
     ///
     /// # Errors

@@ -62,6 +62,8 @@ pub enum Command {
     SetBackup(ConnectionId, PathId, bool, Reply<Result<(), Error>>),
     ChangeStreams(ConnectionId, StreamChange, Reply<bool>),
     Report(ConnectionId, Reply<Option<Report>>),
+    /// The offset below which all written bytes are acknowledged or abandoned.
+    Released(ConnectionId, Reply<Option<u64>>),
     Reports(Reply<Vec<ConnectionReport>>),
     Stop(Stop, Option<Reply<Stopped>>),
 }

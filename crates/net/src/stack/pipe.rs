@@ -49,6 +49,8 @@ struct State {
     messages: VecDeque<(Write, Vec<u8>)>,
     /// Bytes in `messages`.
     message_bytes: usize,
+    /// Bytes of all messages that the handle has sent.
+    sent_bytes: u64,
     incoming: VecDeque<u8>,
     received: VecDeque<Received>,
     received_bytes: usize,
@@ -211,6 +213,11 @@ impl Pipe {
         self.lock().ended
     }
 
+    /// Bytes of all messages that the handle has sent.
+    pub fn sent_bytes(&self) -> u64 {
+        self.lock().sent_bytes
+    }
+
     /// The report of a connection that has ended.
     pub fn last_report(&self) -> Option<Report> {
         self.lock().report.clone()
@@ -288,6 +295,7 @@ impl Pipe {
             return (Poll::Pending, false);
         }
         state.message_bytes += message.len();
+        state.sent_bytes += message.len() as u64;
         state.messages.push_back((how, core::mem::take(message)));
         let due = !state.blocked && state.request_turn();
         (Poll::Ready(Ok(())), due)
@@ -379,6 +387,7 @@ impl Application for PipeEnd {
                 let is_refused = state.messages.front().is_some_and(|(how, _)| how.stream == stream);
                 if is_refused && let Some((_, message)) = state.messages.pop_front() {
                     state.message_bytes -= message.len();
+                    state.sent_bytes -= message.len() as u64;
                 }
                 state.refused = Some(Error::NoSuchStream { stream, streams });
             }

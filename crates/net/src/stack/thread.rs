@@ -123,6 +123,9 @@ impl Thread {
             Command::Report(id, reply) => {
                 let _ = reply.send(self.engine.host().endpoint(id).map(Endpoint::report));
             }
+            Command::Released(id, reply) => {
+                let _ = reply.send(self.engine.host().endpoint(id).map(Endpoint::released));
+            }
             Command::Reports(reply) => {
                 let ids: Vec<_> = self.engine.connections().collect();
                 let host = self.engine.host();

@@ -1,20 +1,22 @@
 //! The client of a meter server.
 
+use super::association::{OpenAssociation, UdpStack};
 use super::control::{
     Control, MAX_SERVER_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, printable_line,
 };
-use super::frame::greeting;
+use super::frame::{GREETING_BYTES, greeting};
 use super::open;
-use super::plan::{Plan, Test};
+use super::plan::{Plan, PlannedFlow, Test};
 use super::result::{Document, EndFlow, EndResult, FORMAT, FlowDocument, Read, Way};
-use super::session::{FlowSocket, Interval, Session, SessionParameters};
+use super::session::{Connection, FlowSocket, Interval, Session, SessionParameters};
 use super::source::{Source, version};
+use super::streams::StreamPlan;
 use crate::clock::Clock;
-use crate::meter::flow::Transport;
 use anabranch_base::time::Time;
 use core::fmt;
 use std::io;
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Interval of reports while the client waits for the tests of others.
@@ -77,8 +79,7 @@ pub fn run(
         Message::Ready { ports } if ports.len() == test.flows.len() => ports,
         _ => return Err(unexpected_message(&server)),
     };
-    let address = control.peer().map_err(|error| disconnect_failure(&server, &error))?;
-    let lines = connect_flows(&test, source, (address, &ports), cookie)?;
+    let lines = connect_flows(&test, source, (&mut control, &server), (&ports, cookie))?;
     match receive(&mut control, &server, REPLY_TIMEOUT + REPLY_TIMEOUT)? {
         Message::Connected => {}
         _ => return Err(unexpected_message(&server)),
@@ -166,19 +167,50 @@ fn is_timeout(error: &io::Error) -> bool {
 fn connect_flows(
     test: &Test,
     source: &Source,
-    (address, ports): (std::net::SocketAddr, &[u16]),
-    cookie: u64,
+    (control, server): (&mut Control, &str),
+    (ports, cookie): (&[u16], u64),
 ) -> Result<Vec<FlowSocket>, Failure> {
-    let mut lines = Vec::with_capacity(ports.len());
-    for (at, (flow, &port)) in test.flows.iter().zip(ports).enumerate() {
-        let remote = at_port(address, port);
-        let ends = (source.of_flow(at, remote), remote);
-        let socket = open::connect(&flow.options, flow.transport, ends, &greeting(cookie, at as u32))
-            .map_err(|reason| Failure::Peer(format!("flow \"{}\": {reason}", flow.name)))?;
-        let local = open::local(&socket).unwrap_or(remote);
-        lines.push(FlowSocket { socket, listening: None, local, remote, foreign: 0 });
+    let lost = |error: io::Error| disconnect_failure(server, &error);
+    let (address, own) = (control.peer().map_err(lost)?, control.local().map_err(lost)?);
+    let mut waits_for_associations = test.single_port;
+    let mut lines: Vec<Option<FlowSocket>> = test.flows.iter().map(|_| None).collect();
+    for at in test.connection_order() {
+        let flow = &test.flows[at];
+        let remote = at_port(address, ports[at]);
+        let greeting = greeting(cookie, at as u32);
+        let named = |reason: String| Failure::Peer(format!("flow \"{}\": {reason}", flow.name));
+        let local = source.of_flow(at, remote);
+        let is_first_association = flow.stream.is_some() && core::mem::take(&mut waits_for_associations);
+        if is_first_association && !matches!(receive(control, server, REPLY_TIMEOUT)?, Message::Listening) {
+            return Err(unexpected_message(server));
+        }
+        let line = match &flow.stream {
+            None => open::connect(&flow.options, flow.transport, (local, remote), &greeting).map(|socket| {
+                let local = open::local(&socket).unwrap_or(remote);
+                FlowSocket::new(Connection::Socket(socket), local, remote)
+            }),
+            Some(plan) => match lines[plan.first].as_ref().and_then(FlowSocket::of_same_association) {
+                Some(line) => Ok(line),
+                None => associate(flow, plan, (own, local, remote), &greeting),
+            },
+        };
+        lines[at] = Some(line.map_err(named)?);
     }
-    Ok(lines)
+    Ok(lines.into_iter().flatten().collect())
+}
+
+/// Opens the association of a flow, from the address of the control connection, `own`, or from `local`.
+fn associate(
+    flow: &PlannedFlow,
+    plan: &StreamPlan,
+    (own, local, remote): (SocketAddr, Option<SocketAddr>, SocketAddr),
+    greeting: &[u8; GREETING_BYTES],
+) -> Result<FlowSocket, String> {
+    let address = at_port(own, local.map_or(0, |local| local.port()));
+    let stack = UdpStack::start(&flow.options, address)?;
+    let open = OpenAssociation::connect(stack, plan, remote, greeting)?;
+    let local = open.local();
+    Ok(FlowSocket::new(Connection::Association(Arc::new(open)), local, remote))
 }
 
 /// Connects to a server.
@@ -284,7 +316,7 @@ fn combine_results(test: &Test, plan: &Plan, own: EndResult, other: EndResult, e
     let processor_s = [own.processor_s, other.processor_s];
     let flows = test.flows.iter().zip(own.flows).zip(other.flows).map(|((flow, client), server)| {
         let congestion = [client.congestion.clone(), server.congestion.clone()];
-        let datagrams = flow.transport == Transport::Udp;
+        let datagrams = flow.is_lossy();
         let ways = [
             way("client-to-server", [&client, &server], datagrams, (test, &ended)),
             way("server-to-client", [&server, &client], datagrams, (test, &ended)),

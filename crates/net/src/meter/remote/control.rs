@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// The version of the protocol. Two meters need the same version.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// The port of a meter server.
 pub const PORT: u16 = 5210;
@@ -73,6 +73,8 @@ pub enum Message {
         /// A port for each flow.
         ports: Vec<u16>,
     },
+    /// The server listens for associations at the control port; all other flows are connected.
+    Listening,
     /// All flows are connected.
     Connected,
     /// Starts the test at both ends.

@@ -141,16 +141,10 @@ fn available_controls() -> String {
 /// The reason why a socket of this transport cannot be opened, and the remedy.
 fn unsupported_transport(transport: Transport, error: &io::Error) -> String {
     match transport {
-        Transport::Sctp => {
-            format!(
-                "this kernel has no SCTP ({error}); if it was built with CONFIG_IP_SCTP, load it: modprobe \
-                 sctp (often in a package of extra modules), or use another protocol"
-            )
-        }
         Transport::Mptcp => format!(
             "this kernel has no Multipath TCP ({error}); use Linux 5.6 or newer with net.mptcp.enabled = 1"
         ),
-        Transport::Tcp | Transport::Udp => format!("cannot open a socket: {error}"),
+        Transport::Tcp | Transport::Udp | Transport::Sctp => format!("cannot open a socket: {error}"),
     }
 }
 
@@ -238,10 +232,9 @@ pub fn accept(
 /// If the kernel refuses.
 pub fn adopt(socket: &OwnedFd, options: &FlowOptions) -> io::Result<()> {
     rustix::io::ioctl_fionbio(socket, true)?;
-    let transport = if sockopt::tcp_congestion(socket).is_ok() { Transport::Tcp } else { Transport::Sctp };
     let is_ipv4 = local(socket).is_none_or(|local| local.ip().to_canonical().is_ipv4());
-    configure(socket, options, transport, is_ipv4)
-        .and_then(|()| check_congestion(socket, options, transport))
+    configure(socket, options, Transport::Tcp, is_ipv4)
+        .and_then(|()| check_congestion(socket, options, Transport::Tcp))
         .map_err(io::Error::other)
 }
 
@@ -381,21 +374,8 @@ mod tests {
     #[test]
     fn missing_protocols_are_named_with_a_remedy() {
         let error = io::Error::from(Errno::PROTONOSUPPORT);
-        let sctp = unsupported_transport(Transport::Sctp, &error);
-        assert!(sctp.starts_with("this kernel has no SCTP (Protocol not supported"), "{sctp}");
-        assert!(sctp.contains("CONFIG_IP_SCTP, load it: modprobe sctp (often in a package"), "{sctp}");
         assert!(unsupported_transport(Transport::Mptcp, &error).contains("with net.mptcp.enabled = 1"));
         assert!(unsupported_transport(Transport::Udp, &error).starts_with("cannot open a socket: "));
-    }
-
-    #[test]
-    fn tcp_options_are_not_set_on_associations() {
-        // A UDP socket stands for an association here: it refuses options of TCP, so the test fails if one is set.
-        let socket = open_socket(Transport::Udp, true).expect("the kernel has UDP");
-        let options = FlowOptions { congestion: Some("nosuch".to_owned()), ..FlowOptions::default() };
-        assert_eq!(configure(&socket, &options, Transport::Sctp, true), Ok(()));
-        assert_eq!(check_congestion(&socket, &options, Transport::Sctp), Ok(()));
-        assert!(configure(&socket, &options, Transport::Tcp, true).is_err());
     }
 
     #[test]

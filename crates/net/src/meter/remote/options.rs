@@ -43,6 +43,16 @@ pub struct FlowOptions {
     pub tolerates_abort: bool,
     /// True if the flow writes over the connection of the previous flow, in the other direction.
     pub shares_connection: bool,
+    /// Flows with the same number are streams of one association.
+    pub association: Option<u32>,
+    /// Fraction of the messages that may overtake others, from 0 to 1.
+    pub unordered: f64,
+    /// Fraction of the messages with a limit on their retransmission, from 0 to 1.
+    pub unreliable: f64,
+    /// Lifetime of these messages, milliseconds.
+    pub rtx_timeout_ms: Option<u32>,
+    /// Maximum number of retransmissions of these messages; with neither limit they are sent once.
+    pub rtx_trials: Option<u8>,
 }
 
 /// Times at which a flow turns on and off.
@@ -62,14 +72,8 @@ impl FlowOptions {
     ///
     /// If an option is invalid; the text is a sentence.
     pub fn check(&self, transport: Transport) -> Result<Option<Schedule>, String> {
-        let is_stream = matches!(transport, Transport::Tcp | Transport::Mptcp);
-        let of_streams = [
-            ("a congestion control", self.congestion.is_some()),
-            ("a maximum segment size", self.mss.is_some()),
-        ];
-        if let Some((option, _)) = of_streams.iter().find(|(_, given)| *given && !is_stream) {
-            return Err(format!("{option} is an option of tcp and mptcp; omit it with {}", transport.name()));
-        }
+        self.check_protocol(transport)?;
+        self.check_delivery()?;
         let is_name = |text: &String| {
             (1..=MAX_NAME_CHARS).contains(&text.chars().count()) && !text.chars().any(char::is_control)
         };
@@ -87,5 +91,50 @@ impl FlowOptions {
         }
         let times: Vec<_> = times_s.iter().map(|&time| Time::ZERO + Duration::from_secs_f64(time)).collect();
         Schedule::new(&times, *repeats).map(Some)
+    }
+
+    /// Checks that the transport has the options.
+    fn check_protocol(&self, transport: Transport) -> Result<(), String> {
+        let is_sctp = transport == Transport::Sctp;
+        let is_stream = matches!(transport, Transport::Tcp | Transport::Mptcp);
+        let of_sctp = self.unordered != 0.0
+            || self.unreliable != 0.0
+            || self.rtx_timeout_ms.is_some()
+            || self.rtx_trials.is_some();
+        let foreign = [
+            (
+                "a congestion control",
+                "tcp, mptcp and sctp",
+                self.congestion.is_some() && !is_stream && !is_sctp,
+            ),
+            ("a maximum segment size", "tcp and mptcp", self.mss.is_some() && !is_stream),
+            ("an association", "sctp", self.association.is_some() && !is_sctp),
+            ("a fraction or limit of retransmitted messages", "sctp", of_sctp && !is_sctp),
+        ];
+        match foreign.iter().find(|(_, _, is_foreign)| *is_foreign) {
+            Some((option, protocols, _)) => {
+                Err(format!("{option} is an option of {protocols}; omit it with {}", transport.name()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the fractions of messages, and their limits.
+    fn check_delivery(&self) -> Result<(), String> {
+        for (name, fraction) in [("unordered", self.unordered), ("unreliable", self.unreliable)] {
+            if !(0.0..=1.0).contains(&fraction) {
+                return Err(format!(
+                    "the fraction of {name} messages is {fraction}; write a number from 0 to 1"
+                ));
+            }
+        }
+        let limits = [self.rtx_timeout_ms.is_some(), self.rtx_trials.is_some()];
+        if limits == [true, true] {
+            return Err("rtx_timeout and rtx_trials exclude each other; omit one of them".to_owned());
+        }
+        if limits != [false, false] && self.unreliable == 0.0 {
+            return Err("rtx_timeout and rtx_trials need unreliable messages; add unreliable=1".to_owned());
+        }
+        Ok(())
     }
 }

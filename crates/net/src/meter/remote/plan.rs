@@ -1,14 +1,16 @@
 //! The plan of a test, which both ends get.
 
 use super::options::FlowOptions;
+use super::streams::StreamPlan;
 use crate::meter::flow::{MAX_DATAGRAM_BYTES, Transport, applications, sizes};
 use crate::meter::schedule::Schedule;
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_scenario::Scenario;
-use anabranch_scenario::model::{Directions, Protocol};
+use anabranch_scenario::model::Protocol;
 use anabranch_scenario::workload::Application;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The host of a plan's scenario that is the client.
 pub const CLIENT: &str = "client";
@@ -65,6 +67,8 @@ pub struct PlannedFlow {
     pub schedule: Option<Schedule>,
     /// Options of the flow.
     pub options: FlowOptions,
+    /// The stream of an SCTP flow.
+    pub stream: Option<StreamPlan>,
 }
 
 /// A valid plan.
@@ -78,6 +82,8 @@ pub struct Test {
     pub until: Time,
     /// Sampling interval.
     pub interval: Duration,
+    /// All connections go to the control port.
+    pub single_port: bool,
 }
 
 impl Plan {
@@ -113,33 +119,49 @@ impl Plan {
         for at in 0..scenario.flows.len() {
             let options = self.options.get(at).cloned().unwrap_or_default();
             let next = flow(&scenario, at, options, &rng)?;
-            if self.single_port && next.transport == Transport::Sctp {
-                return Err(format!(
-                    "flow \"{}\": SCTP cannot use the control port, which is a TCP port; omit --single-port",
-                    next.name
-                ));
-            }
             match flows.last_mut() {
                 Some(before) if next.options.shares_connection => before.share(next)?,
                 _ => flows.push(next),
             }
         }
         assign_ids(&mut flows)?;
+        assign_streams(&mut flows)?;
         Ok(Test {
             flows,
             warmup: Time::ZERO + scenario.warmup,
             until: Time::ZERO + scenario.duration,
             interval: Duration::from_nanos((self.interval_s * 1e9) as u64),
+            single_port: self.single_port,
         })
     }
 }
 
+impl Test {
+    /// Indices of the flows in the order in which they connect: associations last, so that sockets of other UDP flows at
+    /// the same port have their peers before.
+    pub fn connection_order(&self) -> Vec<usize> {
+        let mut order: Vec<_> = (0..self.flows.len()).collect();
+        order.sort_by_key(|&at| self.flows[at].stream.is_some());
+        order
+    }
+}
+
 impl PlannedFlow {
+    /// True if this flow, whose index is `at`, is the first one of its association.
+    pub fn is_first_stream(&self, at: usize) -> bool {
+        self.stream.as_ref().is_some_and(|stream| stream.first == at)
+    }
+
+    /// True if messages of this flow can be lost.
+    pub fn is_lossy(&self) -> bool {
+        self.transport == Transport::Udp || self.options.unreliable > 0.0
+    }
+
     /// Lets the application of another flow write over this connection, in the other direction.
     fn share(&mut self, other: Self) -> Result<(), String> {
-        if self.transport != other.transport || self.transport == Transport::Sctp {
+        if self.transport != other.transport {
             return Err(format!(
-                "flow \"{}\": only two flows of tcp, of mptcp or of udp can share a connection",
+                "flow \"{}\": only two flows of one protocol can share a connection",
                 self.name
             ));
         }
@@ -176,6 +198,47 @@ fn assign_ids(flows: &mut [PlannedFlow]) -> Result<(), String> {
     Ok(())
 }
 
+/// Makes flows with the same number the streams of one association, in their order; other SCTP flows have separate
+/// associations.
+///
+/// # Errors
+///
+/// If the flows of an association have different options for it; the text is a sentence.
+fn assign_streams(flows: &mut [PlannedFlow]) -> Result<(), String> {
+    let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut first_of: BTreeMap<u32, usize> = BTreeMap::new();
+    for (at, flow) in flows.iter().enumerate().filter(|(_, flow)| flow.stream.is_some()) {
+        let first = flow.options.association.map_or(at, |number| *first_of.entry(number).or_insert(at));
+        members.entry(first).or_default().push(at);
+        if common_options(&flow.options) != common_options(&flows[first].options) {
+            return Err(format!(
+                "flow \"{}\": congestion control, buffers, nodelay and type of service must be those of flow \"{}\" in the \
+                 same association",
+                flow.name, flows[first].name
+            ));
+        }
+    }
+    for (first, members) in members {
+        let streams = members.len() as u16;
+        for (stream, at) in members.into_iter().enumerate() {
+            if let Some(plan) = &mut flows[at].stream {
+                (plan.first, plan.stream, plan.config.streams) = (first, stream as u16, streams);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The options that apply to a whole association.
+fn common_options(options: &FlowOptions) -> impl PartialEq + '_ {
+    (
+        options.congestion.as_deref(),
+        (options.send_buffer, options.receive_buffer),
+        options.nagle,
+        options.type_of_service,
+    )
+}
+
 fn flow(scenario: &Scenario, at: usize, options: FlowOptions, rng: &Rng) -> Result<PlannedFlow, String> {
     let declared = &scenario.flows[at];
     let ends = [declared.from.as_str(), declared.to.as_str()];
@@ -210,16 +273,16 @@ fn flow(scenario: &Scenario, at: usize, options: FlowOptions, rng: &Rng) -> Resu
             declared.name
         ));
     }
-    if transport == Transport::Sctp && declared.direction == Directions::Both {
-        return Err(format!(
-            "flow \"{}\": an association that one end closes is closed for both; use two flows",
-            declared.name
-        ));
-    }
-    let schedule =
-        options.check(transport).map_err(|reason| format!("flow \"{}\": {reason}", declared.name))?;
+    let named = |reason: String| format!("flow \"{}\": {reason}", declared.name);
+    let schedule = options.check(transport).map_err(named)?;
     let rng = rng.fork(&format!("flow.{}", declared.name));
-    let mut applications = applications(declared, &rng, Some(DEFAULT_MESSAGE_BYTES));
+    let stream = match &declared.protocol {
+        Protocol::Sctp(config) => Some(StreamPlan::new(config, &options, &rng).map_err(named)?),
+        _ => None,
+    };
+    // An association has to have room for further messages while one is sent.
+    let room = stream.as_ref().map_or(u64::MAX, |stream| stream.config.send_buffer / 4);
+    let mut applications = applications(declared, &rng, Some(DEFAULT_MESSAGE_BYTES.min(room)));
     if ends[0] == SERVER {
         applications.reverse();
     }
@@ -231,6 +294,7 @@ fn flow(scenario: &Scenario, at: usize, options: FlowOptions, rng: &Rng) -> Resu
         id: 0,
         schedule,
         options,
+        stream,
     })
 }
 
@@ -284,8 +348,6 @@ mod tests {
         many.scenario = many.scenario.replace("2 s", "518400 s");
         many.interval_s = 0.01;
         assert!(many.test().expect_err("51,840,000 intervals").contains("at most 1048576 intervals"));
-        let mutual = "direction = \"both\"\nworkload = { kind = \"saturated\" }";
-        assert!(plan_error(&format!("{ends}protocol = \"sctp\"\n{mutual}")).contains("use two flows"));
     }
 
     #[test]

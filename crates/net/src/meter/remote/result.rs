@@ -46,6 +46,12 @@ pub struct Written {
     pub bytes: u64,
     /// Messages.
     pub messages: u64,
+    /// The part of these messages that may overtake others; SCTP only.
+    #[serde(default)]
+    pub unordered: u64,
+    /// The part of these messages with a limit on their retransmission; SCTP only.
+    #[serde(default)]
+    pub unreliable: u64,
     /// Bytes per interval.
     pub intervals: Vec<u64>,
 }
@@ -62,9 +68,9 @@ pub struct Read {
     /// The part of these messages that arrived after the warm-up.
     #[serde(default)]
     pub measured_messages: u64,
-    /// Datagrams that arrived after datagrams with higher numbers.
+    /// Datagrams, or messages of SCTP, that arrived after ones with higher numbers.
     pub reordered: u64,
-    /// Number of datagrams sent up to and including the one with the highest number that arrived.
+    /// Number of datagrams, or messages of SCTP, sent up to and including the one with the highest number that arrived.
     pub due: u64,
     /// The part of these datagrams that became due after the warm-up.
     #[serde(default)]
@@ -106,7 +112,7 @@ impl Delay {
     }
 }
 
-/// A TCP connection or a subflow, as reported by the kernel.
+/// A TCP connection or a subflow, as reported by the kernel, or a path of an association.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Subflow {
     /// Seconds from the start.
@@ -186,10 +192,11 @@ pub struct Way {
     pub goodput_bps: f64,
     /// Duration of the goodput measurement, seconds.
     pub measured_s: f64,
-    /// Messages that became due after the warm-up and were lost although a later one arrived; for datagrams only.
+    /// Messages that became due after the warm-up and were lost although a later one arrived; for datagrams and
+    /// unreliable messages only.
     pub lost_messages: Option<u64>,
     /// Messages that were sent after the last one that arrived, and were in flight or lost at the end of the
-    /// test; for datagrams only.
+    /// test; for datagrams and unreliable messages only.
     pub open_messages: Option<u64>,
     /// The result of the writing end.
     pub written: Written,

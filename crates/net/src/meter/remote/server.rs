@@ -1,6 +1,7 @@
 //! A meter server.
 
 use super::arrivals::{Arrivals, Beginning, ExpectedFlows, beginning};
+use super::association::{ListeningAssociation, UdpStack};
 use super::control::{
     Control, MAX_CLIENT_LINE_BYTES, Message, PROTOCOL, REPLY_TIMEOUT, at_port, boot, printable_line,
 };
@@ -8,7 +9,7 @@ use super::frame::{GREETING_BYTES, greeting};
 use super::open::{self, Opened};
 use super::plan::{Plan, PlannedFlow, Test};
 use super::queue::{Queue, Ticket};
-use super::session::{FlowSocket, Session, SessionParameters};
+use super::session::{Connection, FlowSocket, Session, SessionParameters};
 use crate::clock::Clock;
 use crate::meter::flow::Transport;
 use std::io;
@@ -242,26 +243,63 @@ impl Client {
             refuse(control, &format!("flow \"{}\": {reason}", flow.name))
         };
         let mut listening = Vec::with_capacity(test.flows.len());
-        for flow in &test.flows {
-            let opened = if plan.single_port {
-                open::check_kernel(&flow.options, flow.transport).map(|()| None)
-            } else {
-                let address = self.listening_address(host, flow.transport);
-                open::listening(&flow.options, flow.transport, address).map(Some)
-            };
+        for (at, flow) in test.flows.iter().enumerate() {
+            let opened = self.listen(plan.single_port, host, (at, flow));
             listening.push(opened.map_err(|reason| named(flow, reason))?);
         }
         let expected = plan.single_port.then(|| self.arrivals.expect(cookie));
-        let port = |open: &Option<Opened>| open.as_ref().map_or(host.port(), |open| open.local.port());
-        let ports = listening.iter().map(port).collect();
-        control.send(&Message::Ready { ports }).map_err(|error| disconnect_reason(&error))?;
-        let mut acceptor = FlowAcceptor { control, expected, host, stop: &self.stop, begun: Clock::new() };
-        let mut lines = Vec::with_capacity(listening.len());
-        for (at, (open, flow)) in listening.into_iter().zip(&test.flows).enumerate() {
-            let line = acceptor.accept_flow(open, flow, &greeting(cookie, at as u32));
-            lines.push(line.map_err(|reason| named(flow, reason))?);
+        let mut ports: Vec<_> = listening.iter().map(|open| open.port().unwrap_or(host.port())).collect();
+        for at in 0..ports.len() {
+            if let Some(stream) = &test.flows[at].stream {
+                ports[at] = ports[stream.first];
+            }
         }
-        Ok(lines)
+        control.send(&Message::Ready { ports }).map_err(|error| disconnect_reason(&error))?;
+        let begun = Clock::new();
+        let mut acceptor = FlowAcceptor { control, expected, host, stop: &self.stop, begun };
+        let mut listening: Vec<_> = listening.into_iter().map(Some).collect();
+        let mut awaits_associations = plan.single_port;
+        let mut lines: Vec<Option<FlowSocket>> = test.flows.iter().map(|_| None).collect();
+        for at in test.connection_order() {
+            let flow = &test.flows[at];
+            if flow.stream.is_some() && core::mem::take(&mut awaits_associations) {
+                let opened = listen_at_control_port(host, test, &mut listening);
+                opened.map_err(|reason| named(flow, reason))?;
+                control.send(&Message::Listening).map_err(|error| disconnect_reason(&error))?;
+            }
+            let first = flow.stream.as_ref().and_then(|stream| lines[stream.first].as_ref());
+            let line = match (first.and_then(FlowSocket::of_same_association), listening[at].take()) {
+                (Some(line), _) => Ok(line),
+                (None, Some(open)) => acceptor.accept_flow(open, flow, &greeting(cookie, at as u32)),
+                (None, None) => Err("it was accepted before".to_owned()),
+            };
+            lines[at] = Some(line.map_err(|reason| named(flow, reason))?);
+        }
+        Ok(lines.into_iter().flatten().collect())
+    }
+
+    /// Listens for a flow, unless it arrives at the control port or is a further stream of an association.
+    fn listen(
+        &self,
+        single_port: bool,
+        host: SocketAddr,
+        (at, flow): (usize, &PlannedFlow),
+    ) -> Result<ListeningFlow, String> {
+        if single_port {
+            open::check_kernel(&flow.options, flow.transport)?;
+            return Ok(ListeningFlow::ControlPort);
+        }
+        match &flow.stream {
+            Some(stream) if stream.first == at => {
+                let stack = UdpStack::start(&flow.options, own_address(host, 0))?;
+                ListeningAssociation::open(stack, stream).map(ListeningFlow::Association)
+            }
+            Some(_) => Ok(ListeningFlow::ControlPort),
+            None => {
+                let address = self.listening_address(host, flow.transport);
+                open::listening(&flow.options, flow.transport, address).map(ListeningFlow::OwnPort)
+            }
+        }
     }
 
     /// The listening address for a flow of a client that connected to `host`: that address, unless further
@@ -388,6 +426,45 @@ fn start_clock(control: &Control, zero_ns: u64) -> Result<Clock, String> {
     Ok(Clock::since(zero_ns))
 }
 
+/// Listens for all associations of a test at the control port, by one stack.
+fn listen_at_control_port(
+    host: SocketAddr,
+    test: &Test,
+    listening: &mut [Option<ListeningFlow>],
+) -> Result<(), String> {
+    let mut stack = None;
+    for (at, flow) in test.flows.iter().enumerate() {
+        let Some(plan) = flow.stream.as_ref().filter(|plan| plan.first == at) else { continue };
+        let stack = match &stack {
+            Some(stack) => Arc::clone(stack),
+            None => Arc::clone(stack.insert(UdpStack::start(&flow.options, own_address(host, host.port()))?)),
+        };
+        listening[at] = Some(ListeningFlow::Association(ListeningAssociation::open(stack, plan)?));
+    }
+    Ok(())
+}
+
+/// The port of a flow before its connection.
+enum ListeningFlow {
+    /// A socket with a separate port.
+    OwnPort(Opened),
+    /// A stack with a separate UDP port.
+    Association(ListeningAssociation),
+    /// The control port.
+    ControlPort,
+}
+
+impl ListeningFlow {
+    /// The separate port, if there is one.
+    fn port(&self) -> Option<u16> {
+        match self {
+            Self::OwnPort(open) => Some(open.local.port()),
+            Self::Association(open) => Some(open.port()),
+            Self::ControlPort => None,
+        }
+    }
+}
+
 /// Accepts the connections of a test's flows, one after another.
 struct FlowAcceptor<'a> {
     control: &'a Control,
@@ -403,19 +480,32 @@ impl FlowAcceptor<'_> {
     /// Waits for the connection of a flow that begins with its greeting, and refuses others.
     fn accept_flow(
         &mut self,
-        listening: Option<Opened>,
+        listening: ListeningFlow,
         flow: &PlannedFlow,
         greeting: &[u8; GREETING_BYTES],
     ) -> Result<FlowSocket, String> {
         match listening {
-            Some(listening) => self.accept_at_own_port(listening, flow, greeting),
-            None if flow.transport == Transport::Udp => {
+            ListeningFlow::OwnPort(listening) => self.accept_at_own_port(listening, flow, greeting),
+            ListeningFlow::Association(listening) => self.accept_association(listening, greeting),
+            ListeningFlow::ControlPort if flow.transport == Transport::Udp => {
                 let address = own_address(self.host, self.host.port());
                 let listening = open::listening(&flow.options, flow.transport, address)?;
                 self.accept_at_own_port(listening, flow, greeting)
             }
-            None => self.accept_at_control_port(flow, greeting),
+            ListeningFlow::ControlPort => self.accept_at_control_port(flow, greeting),
         }
+    }
+
+    fn accept_association(
+        &self,
+        listening: ListeningAssociation,
+        greeting: &[u8; GREETING_BYTES],
+    ) -> Result<FlowSocket, String> {
+        let own = Clock::new();
+        let (open, foreign) = listening.accept(greeting, &|| self.check_patience(own))?;
+        let (local, remote) = (open.local(), open.remote().unwrap_or(self.host));
+        let connection = Connection::Association(Arc::new(open));
+        Ok(FlowSocket { foreign, ..FlowSocket::new(connection, local, remote) })
     }
 
     /// Checks whether the server may wait longer for a flow. The clock `own` started when the wait began.
@@ -447,7 +537,7 @@ impl FlowAcceptor<'_> {
             open::adopt(&socket, &flow.options)
                 .map_err(|error| format!("cannot accept a connection: {error}"))?;
             let local = open::local(&socket).unwrap_or(self.host);
-            return Ok(FlowSocket { socket, listening: None, local, remote, foreign: 0 });
+            return Ok(FlowSocket::new(Connection::Socket(socket), local, remote));
         }
     }
 
@@ -480,7 +570,8 @@ impl FlowAcceptor<'_> {
                 None => (own, None),
             };
             let local = open::local(&socket).unwrap_or(local);
-            return Ok(FlowSocket { socket, listening, local, remote, foreign });
+            let line = FlowSocket::new(Connection::Socket(socket), local, remote);
+            return Ok(FlowSocket { listening, foreign, ..line });
         }
     }
 }

@@ -1,20 +1,26 @@
 //! One end of a running test: a thread for each direction of each flow, and one that samples the kernel's
 //! connections.
 
+use super::association::OpenAssociation;
 use super::plan::{Plan, PlannedFlow, Test};
 use super::result::{EndFlow, EndResult, Subflow};
+use super::stream_transfer::{AssociationReader, StreamReader, StreamWriter};
+use super::streams::StreamPlan;
 use super::talk::MessageTransfer;
 use super::tally::{EndTally, max_delays};
+use super::waiter::Waiter;
 use crate::clock::Clock;
 use crate::meter::diag::{Diagnostics, Socket};
 use crate::meter::flow::Transport;
 use crate::meter::span::Span;
 use crate::meter::speaker::SharedApplication;
 use anabranch_base::time::{Duration, Time};
+use anabranch_endpoint::PathReport;
 use anabranch_netem::IpVersions;
 use anabranch_scenario::result::Quantiles;
 use core::net::SocketAddr;
 use rustix::net::sockopt;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,11 +28,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Maximum number of samples of an end, of flows and of their subflows: 150 to 300 MB.
 const MAX_SAMPLES: usize = 2 << 20;
 
+/// Time limit for the report of an association.
+const REPORT_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// The connection of an end of a flow.
+pub enum Connection {
+    /// A socket of the kernel.
+    Socket(OwnedFd),
+    /// An association, of which the flow is a stream.
+    Association(Arc<OpenAssociation>),
+}
+
 /// A connected end of a flow.
-#[derive(Debug)]
 pub struct FlowSocket {
-    /// Socket of the flow.
-    pub socket: OwnedFd,
+    /// The connection.
+    pub connection: Connection,
     /// Listening socket of the flow: the kernel accepts further subflows only while it is open.
     pub listening: Option<OwnedFd>,
     /// Address of this end.
@@ -35,6 +51,24 @@ pub struct FlowSocket {
     pub remote: SocketAddr,
     /// Connections and datagrams that do not belong to this test.
     pub foreign: u64,
+}
+
+impl FlowSocket {
+    /// A flow with this connection.
+    pub const fn new(connection: Connection, local: SocketAddr, remote: SocketAddr) -> Self {
+        Self { connection, listening: None, local, remote, foreign: 0 }
+    }
+
+    /// Another flow of the same association; `None` if this one has a socket.
+    pub fn of_same_association(&self) -> Option<Self> {
+        match &self.connection {
+            Connection::Socket(_) => None,
+            Connection::Association(open) => {
+                let connection = Connection::Association(Arc::clone(open));
+                Some(Self::new(connection, self.local, self.remote))
+            }
+        }
+    }
 }
 
 /// One end of a test: that of the client (0) or of the server (1).
@@ -163,13 +197,32 @@ impl Session {
 
     fn threads(&self) -> usize {
         let writing = self.speakers.iter().flatten().count();
-        writing + self.flows.iter().filter(|flow| flow.applications[1 - self.side].is_some()).count()
+        let reads = |(at, flow): &(usize, &PlannedFlow)| match &flow.stream {
+            None => flow.applications[1 - self.side].is_some(),
+            Some(stream) => stream.first == *at && self.read_streams(*at).next().is_some(),
+        };
+        writing + self.flows.iter().enumerate().filter(reads).count()
+    }
+
+    /// Index, stream and plan of the flows that this end reads from the association whose first flow is `first`.
+    fn read_streams(&self, first: usize) -> impl Iterator<Item = (usize, &StreamPlan)> {
+        let flows = self.flows.iter().enumerate();
+        flows.filter(|(_, flow)| flow.applications[1 - self.side].is_some()).filter_map(move |(at, flow)| {
+            flow.stream.as_ref().filter(|stream| stream.first == first).map(|stream| (at, stream))
+        })
     }
 
     fn spawn<'scope>(&'scope self, scope: &'scope std::thread::Scope<'scope, '_>) {
         for (at, flow) in self.flows.iter().enumerate() {
+            let socket = match &self.lines[at].connection {
+                Connection::Socket(socket) => socket,
+                Connection::Association(open) => {
+                    self.spawn_stream(scope, at, open);
+                    continue;
+                }
+            };
             let talk = MessageTransfer {
-                socket: &self.lines[at].socket,
+                socket,
                 transport: flow.transport,
                 tag: self.tag,
                 one_clock: self.one_clock,
@@ -195,6 +248,50 @@ impl Session {
         }
     }
 
+    /// Starts the writer of a flow in an association, and with the first flow the reader of all flows in it.
+    fn spawn_stream<'scope>(
+        &'scope self,
+        scope: &'scope std::thread::Scope<'scope, '_>,
+        at: usize,
+        open: &'scope OpenAssociation,
+    ) {
+        let flow = &self.flows[at];
+        let Some(plan) = &flow.stream else { return };
+        if let Some(speaker) = &self.speakers[at] {
+            let max_message = flow.options.max_message.unwrap_or(u64::MAX).min(plan.config.send_buffer);
+            let (stream, tally) = (plan.stream, &self.tallies[at]);
+            let writer = StreamWriter { open, stream, tag: self.tag, max_message, tally, span: &self.span };
+            let delivery = plan.delivery[self.side].clone();
+            scope.spawn(move || {
+                let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+                self.span.sleep_until(flow.start);
+                writer.write(speaker, delivery);
+                self.finished.fetch_add(1, Ordering::Release);
+            });
+        }
+        let streams: BTreeMap<_, _> =
+            self.read_streams(at).map(|(of, plan)| (plan.stream, self.stream_reader(of, plan))).collect();
+        if !streams.is_empty() {
+            let (tag, one_clock) = (self.tag, self.one_clock);
+            let reader = AssociationReader { open, tag, one_clock, span: &self.span, streams };
+            scope.spawn(move || {
+                reader.read();
+                self.finished.fetch_add(1, Ordering::Release);
+            });
+        }
+    }
+
+    fn stream_reader(&self, at: usize, plan: &StreamPlan) -> StreamReader<'_> {
+        StreamReader {
+            tally: &self.tallies[at],
+            application: self.speakers[at].as_ref(),
+            keeps_sequence: plan.delivery[1 - self.side].keeps_sequence(),
+            messages: 0,
+            last: None,
+            is_ended: false,
+        }
+    }
+
     fn report(
         &self,
         [from, to]: [Time; 2],
@@ -208,11 +305,15 @@ impl Session {
             let bytes = |intervals: &[u64]| intervals.get(place).copied().unwrap_or_default();
             let (written, read) = (bytes(&counts.written.intervals), bytes(&counts.read.intervals));
             drop(counts);
-            let subflows: Vec<_> = sockets
-                .iter()
-                .filter(|socket| self.belongs_to_flow(at, socket, &sockets))
-                .map(|socket| subflow(to, socket))
-                .collect();
+            let subflows = match &self.lines[at].connection {
+                Connection::Association(open) if self.flows[at].is_first_stream(at) => paths(to, open),
+                Connection::Association(_) => Vec::new(),
+                Connection::Socket(_) => sockets
+                    .iter()
+                    .filter(|socket| self.belongs_to_flow(at, socket, &sockets))
+                    .map(|socket| subflow(to, socket))
+                    .collect(),
+            };
             looks[at].extend_from_slice(&subflows);
             (written, read, subflows)
         });
@@ -257,9 +358,14 @@ impl Session {
             }
             read.foreign += self.lines[at].foreign;
             let client = self.speakers[at].as_ref().and_then(|speaker| speaker.client(now));
-            let stream = !matches!(flow.transport, Transport::Udp | Transport::Sctp);
+            let congestion = match (&self.lines[at].connection, &flow.stream) {
+                (_, Some(stream)) => Some(stream.config.congestion.entry.name.to_owned()),
+                (Connection::Socket(_), None) if flow.transport == Transport::Udp => None,
+                (Connection::Socket(socket), None) => sockopt::tcp_congestion(socket).ok(),
+                (Connection::Association(_), None) => None,
+            };
             flows.push(EndFlow {
-                congestion: if stream { sockopt::tcp_congestion(&self.lines[at].socket).ok() } else { None },
+                congestion,
                 written: flow.applications[self.side].is_some().then_some(written),
                 read: flow.applications[1 - self.side].is_some().then_some(read),
                 answers: client.as_ref().map(|client| client.answers),
@@ -283,6 +389,24 @@ const fn canonical(address: SocketAddr) -> SocketAddr {
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// The paths of an association; empty if it has ended.
+fn paths(now: Time, open: &OpenAssociation) -> Vec<Subflow> {
+    let begun = Clock::new();
+    let reported = Waiter::new().wait(open.association().report(), || begun.elapsed() < REPORT_TIMEOUT);
+    let report = reported.and_then(Result::ok).unwrap_or_default();
+    let path = |path: &PathReport| Subflow {
+        at_s: now.as_secs_f64(),
+        local: path.local.to_string(),
+        remote: path.remote.to_string(),
+        bytes_sent: path.counters.bytes_sent,
+        bytes_received: path.counters.bytes_received,
+        retransmissions: path.counters.fast_retransmissions + path.counters.timeout_retransmissions,
+        cwnd_bytes: path.cwnd,
+        srtt_s: path.srtt.map(Duration::as_secs_f64),
+    };
+    report.paths.iter().map(path).collect()
 }
 
 fn subflow(now: Time, socket: &Socket) -> Subflow {
