@@ -152,6 +152,61 @@ mod tests {
         assert_eq!(pace.recovery(at(8.9)), None);
     }
 
+    /// Steady 100 bytes a step until the outage of 2 s to 5 s; then, from 5 s on, runs of steps with these bytes, and 100
+    /// bytes until 15 s. A span is fast from 450 counted bytes on.
+    fn curve(runs: &[(usize, u64)]) -> Option<f64> {
+        let mut pace = Pace::new(Outage { down: at(2.0), up: at(5.0) }, at(1.0));
+        let after = runs.iter().flat_map(|&(steps, bytes)| core::iter::repeat_n(bytes, steps));
+        let after = after.chain(core::iter::repeat(100)).take(100);
+        for (step, bytes) in core::iter::repeat_n(100, 20).chain([0; 30]).chain(after).enumerate() {
+            pace.add(at(step as f64 / 10.0 + 0.05), bytes);
+        }
+        pace.recovery(at(15.0)).map(Duration::as_secs_f64)
+    }
+
+    #[test]
+    fn recovery_of_curves_matches_hand_calculation() {
+        for (runs, wanted) in [
+            // The first step is fast, and so are all others.
+            (vec![], Some(0.0)),
+            (vec![(10, 0)], Some(1.0)),
+            (vec![(100, 0)], None),
+            // 90 bytes a step are exactly 450 a span; 89 are 445.
+            (vec![(100, 90)], Some(0.0)),
+            (vec![(100, 89)], None),
+            // Four steps of 89 and one of 94 make 450, so the span at step 16 is the first.
+            (vec![(20, 89), (80, 94)], Some(1.6)),
+            // A step of 50 may be in a fast span, at its begin or its end; one of 49 may not.
+            (vec![(1, 50)], Some(0.0)),
+            (vec![(1, 49)], Some(0.1)),
+            // Two steps of 50 in a span of 5: the span has 400; from the second step on it has 450.
+            (vec![(2, 50)], Some(0.1)),
+            (vec![(1, 50), (3, 100), (1, 50)], Some(0.1)),
+            (vec![(1, 50), (4, 100), (1, 50)], Some(0.0)),
+            // A gap of one step breaks six successive spans: those before are too few with 9 fast steps, and enough
+            // with 10.
+            (vec![(9, 100), (1, 0)], Some(1.0)),
+            (vec![(10, 100), (1, 0)], Some(0.0)),
+            // Ten fast steps after two slow ones.
+            (vec![(2, 0), (10, 100), (1, 0)], Some(0.2)),
+            // A released backlog of 3,000 bytes counts as 100 bytes.
+            (vec![(1, 3000), (19, 0)], Some(2.0)),
+            (vec![(5, 0), (1, 3000), (4, 0)], Some(1.0)),
+            // A rise by 10 bytes a step: steps 7 to 11 have 70, 80, 90, 100 and 100 bytes, 440; the next span has 470.
+            (
+                vec![(1, 0), (1, 10), (1, 20), (1, 30), (1, 40), (1, 50), (1, 60), (1, 70), (1, 80), (1, 90)],
+                Some(0.8),
+            ),
+            // More than the earlier mean helps no other step: 100 counted of 200, and 0, by turns.
+            (vec![(1, 200), (1, 0), (1, 200), (1, 0), (1, 200), (1, 0)], Some(0.6)),
+            // Step 90 is the last that begins 10 steps: the run ends at step 150.
+            (vec![(90, 0)], Some(9.0)),
+            (vec![(91, 0)], None),
+        ] {
+            assert_eq!(curve(&runs), wanted, "{runs:?}");
+        }
+    }
+
     #[test]
     fn uneven_flow_recovers_to_its_usual_unevenness() {
         let mut pace = Pace::new(Outage { down: at(5.0), up: at(7.0) }, at(1.0));
