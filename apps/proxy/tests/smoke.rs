@@ -3,11 +3,14 @@
 
 mod fuzz_bodies;
 
+use anabranch_base::rng::Rng;
 use anabranch_proxy::convert::{self, ErrorCode, TcpOption, Tlv};
 use anabranch_proxy::reverse::header::{self, Version};
 use anabranch_proxy::reverse::{http_host::http_host, server_name::server_name};
 use anabranch_proxy::socks::wire::{self, Target};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 fn targets() -> impl Strategy<Value = Target> {
@@ -230,4 +233,54 @@ proptest! {
         let found = server_name(&bytes).expect("valid").expect("complete");
         prop_assert_eq!(found, (Some(name), bytes.len()));
     }
+}
+
+/// Number of generated messages that [`mutate_first_bytes`] changes.
+const SAMPLES: u64 = 2_000;
+
+/// Changes, removes or inserts up to three bytes of generated messages, and parses them. Returns the number of complete
+/// PROXY headers, TLS requests and HTTP heads among them.
+fn mutate_first_bytes(count: u64) -> [u64; 3] {
+    let mut runner = TestRunner::deterministic();
+    let mut sample = || first_bytes().new_tree(&mut runner).expect("the strategy rejects nothing").current();
+    let samples: Vec<_> = (0..SAMPLES).map(|_| sample()).collect();
+    let mut rng = Rng::new(1);
+    let mut complete = [0; 3];
+    for _ in 0..count {
+        let mut bytes = samples[rng.below(SAMPLES) as usize].clone();
+        for _ in 0..rng.below(4) {
+            let at = rng.below(bytes.len() as u64 + 1) as usize;
+            let byte = rng.next_u32() as u8;
+            match rng.below(4) {
+                0 => bytes.insert(at, byte),
+                1 if at < bytes.len() => drop(bytes.remove(at)),
+                2 if rng.chance(0.2) => bytes.truncate(at),
+                _ if at < bytes.len() => bytes[at] = byte,
+                _ => bytes.push(byte),
+            }
+        }
+        fuzz_bodies::first_bytes::first_bytes(&bytes);
+        let found = [
+            matches!(header::parse(&bytes), Ok(Some((Some(_), _)))),
+            matches!(server_name(&bytes), Ok(Some((Some(_), _)))),
+            matches!(http_host(&bytes), Ok(Some((Some(_), _)))),
+        ];
+        for (complete, found) in complete.iter_mut().zip(found) {
+            *complete += u64::from(found);
+        }
+    }
+    complete
+}
+
+#[test]
+fn mutated_first_bytes_are_safe_for_the_proxy() {
+    let complete = mutate_first_bytes(5_000);
+    assert!(complete.iter().all(|&complete| complete > 20), "{complete:?}");
+}
+
+#[test]
+#[ignore = "ten million messages take minutes with optimization"]
+fn ten_million_first_bytes_are_safe_for_the_proxy() {
+    let [proxy, tls, http] = mutate_first_bytes(10_000_000);
+    eprintln!("complete with a name or address: PROXY {proxy}, ClientHello {tls}, HTTP {http}");
 }
