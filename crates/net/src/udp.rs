@@ -333,7 +333,9 @@ mod tests {
             ip("link set lo up mtu 1300");
             let [mut a, mut b] = sockets();
             let packets: Vec<_> = (0..20).map(|tag| packet(&a, &b, tag, 1400)).collect();
-            packets.iter().for_each(|packet| send(&mut a, packet));
+            for packet in &packets {
+                send(&mut a, packet);
+            }
             a.flush().expect("sent one by one, in fragments");
             let mut bytes = Vec::new();
             for packet in &packets {
@@ -346,7 +348,8 @@ mod tests {
     #[test]
     fn refusal_of_many_datagrams_is_no_loss() {
         let [a, b] = sockets();
-        let refused = send_many(&a.socket, &[0; 100_000], b.local(), 1000).expect_err("more than a packet");
+        let refused =
+            send_many(&a.socket, &vec![0; 100_000], b.local(), 1000).expect_err("more than a packet");
         assert_eq!(refused.raw_os_error(), Some(Errno::EMSGSIZE as i32));
     }
 }
