@@ -28,6 +28,17 @@ pub trait Device: Send {
         Attachment::Nothing
     }
 
+    /// The address of this machine's kernel at the device. Packets to it stay on the machine.
+    fn kernel_address(&self) -> Option<IpAddr> {
+        None
+    }
+
+    /// Tells the device the [addresses of the kernel](Self::kernel_address) at all devices of the host, whenever a device is
+    /// added.
+    fn set_kernel_addresses(&mut self, addresses: &[IpAddr]) {
+        let _ = addresses;
+    }
+
     /// The file descriptor that becomes readable when a packet has arrived.
     fn fd(&self) -> BorrowedFd<'_>;
 

@@ -69,6 +69,9 @@ impl Network {
     pub(crate) fn add_boxed(&mut self, device: Box<dyn Device>, addresses: Vec<Address>) {
         let attachment = device.attachment();
         self.interfaces.push(Interface { device, attachment, addresses, failed: false });
+        let kernel = self.interfaces.iter().filter_map(|interface| interface.device.kernel_address());
+        let kernel: Vec<IpAddr> = kernel.collect();
+        self.interfaces.iter_mut().for_each(|interface| interface.device.set_kernel_addresses(&kernel));
         self.changed = true;
     }
 

@@ -15,12 +15,12 @@ use anabranch_wire::{Body, Packet};
 use core::net::IpAddr;
 
 /// The destinations at which joined segments arrive as one packet.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Uncut {
     /// All.
     Everywhere,
-    /// This address, of the kernel that gets the packets. It may forward others through devices that cut them.
-    At(IpAddr),
+    /// These addresses, of the kernel that gets the packets. It may forward others through devices that cut them.
+    At(Vec<IpAddr>),
 }
 
 /// Consecutive segments, and other packets as trains of one.
@@ -130,11 +130,16 @@ impl Train {
         Self { uncut, bytes: Vec::new(), first: None, payload: 0, count: 0, is_complete: false }
     }
 
+    /// Sets the destinations at which joined segments arrive as one packet.
+    pub fn set_uncut(&mut self, uncut: Uncut) {
+        self.uncut = uncut;
+    }
+
     /// True if segments with mappings may be joined for this destination.
     fn joins_mappings(&self, destination: IpAddr) -> bool {
-        match self.uncut {
+        match &self.uncut {
             Uncut::Everywhere => true,
-            Uncut::At(address) => address == destination,
+            Uncut::At(addresses) => addresses.contains(&destination),
         }
     }
 
@@ -402,8 +407,8 @@ mod tests {
 
     #[test]
     fn mappings_are_not_joined_for_other_machines() {
-        for (host, is_joined) in [(2_u16, true), (3, false)] {
-            let mut train = Train::new(Uncut::At([10, 0, 0, 2].into()));
+        for (host, is_joined) in [(2_u16, true), (3, false), (4, true)] {
+            let mut train = Train::new(Uncut::At(vec![[10, 0, 0, 4].into(), [10, 0, 0, 2].into()]));
             for at in [0, SEGMENT] {
                 let mut packet = packet(false, at, SEGMENT);
                 packet.destination = Ipv4Addr::new(10, 0, 0, host as u8).into();

@@ -17,10 +17,12 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 ///
 /// The interface has the offloads of `IFF_VNET_HDR`: the kernel passes consecutive segments of a TCP connection as one packet of
 /// up to 64 KiB with an unfinished checksum, and gets those of this stack in the same form; those with mappings of Multipath TCP
-/// only if they are for its own address here. A capture of received packets shows the long ones, as on a network card with such offloads.
+/// only if they are for its own addresses at such interfaces of this host. A capture of received packets shows the long ones, as on a network card with such offloads.
 pub struct Tun {
     device: SyncDevice,
     name: String,
+    /// The kernel's own address.
+    address: IpAddr,
     index: u32,
     train: Train,
     /// Datagrams of a long packet that follow the one returned last.
@@ -46,8 +48,8 @@ impl Tun {
         device.set_nonblocking(true)?;
         let index = device.if_index()?;
         let name = name.to_owned();
-        let train = Train::new(Uncut::At(address));
-        Ok(Self { device, name, index, train, datagrams: VecDeque::new() })
+        let train = Train::new(Uncut::At(vec![address]));
+        Ok(Self { device, name, address, index, train, datagrams: VecDeque::new() })
     }
 
     /// The packet in `output`, which begins with the offload header. The datagrams behind the first one of a long packet are
@@ -75,6 +77,14 @@ impl Device for Tun {
 
     fn attachment(&self) -> Attachment {
         Attachment::Interface(self.index)
+    }
+
+    fn kernel_address(&self) -> Option<IpAddr> {
+        Some(self.address)
+    }
+
+    fn set_kernel_addresses(&mut self, addresses: &[IpAddr]) {
+        self.train.set_uncut(Uncut::At(addresses.to_vec()));
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
