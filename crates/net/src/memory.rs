@@ -62,18 +62,21 @@ impl Device for Memory {
     }
 
     fn send(&mut self, packet: &Packet, fill: Fill<'_>, _scratch: &mut Vec<u8>) -> io::Result<()> {
-        if !self.train.push(packet, fill) {
-            self.flush()?;
-            self.train.push(packet, fill);
-        }
-        Ok(())
+        self.train.send(packet, fill, |bytes| {
+            pass(&self.outgoing, bytes);
+            Ok(())
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if let Some(bytes) = self.train.take() {
-            // The other host may be slow or gone: the packet is lost.
-            let _ = self.outgoing.send(bytes.to_vec());
-        }
-        Ok(())
+        self.train.flush(|bytes| {
+            pass(&self.outgoing, bytes);
+            Ok(())
+        })
     }
+}
+
+/// Passes a packet to the other host. If that is slow or gone, the packet is lost.
+fn pass(outgoing: &Queue<Vec<u8>>, bytes: &[u8]) {
+    let _ = outgoing.send(bytes.to_vec());
 }

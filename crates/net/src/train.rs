@@ -13,6 +13,7 @@ use anabranch_wire::tcp::mptcp::{DataNumber, Dss, Mapping};
 use anabranch_wire::tcp::{Flags, Segment};
 use anabranch_wire::{Body, Packet};
 use core::net::IpAddr;
+use std::io;
 
 /// The destinations at which joined segments arrive as one packet.
 #[derive(Clone, Debug)]
@@ -144,7 +145,7 @@ impl Train {
     }
 
     /// Appends a packet with the payload bytes of `fill`. Returns false if it does not continue the train.
-    pub fn push(&mut self, packet: &Packet, fill: Fill<'_>) -> bool {
+    fn push(&mut self, packet: &Packet, fill: Fill<'_>) -> bool {
         if self.count == 0 {
             self.bytes.clear();
             self.bytes.extend_from_slice(&[0; OffloadHeader::LEN]);
@@ -177,8 +178,33 @@ impl Train {
         true
     }
 
+    /// Appends a packet as [`push`](Self::push) does. If it does not continue the train, `pass` gets the train first.
+    ///
+    /// # Errors
+    /// Those of `pass`.
+    pub fn send(
+        &mut self,
+        packet: &Packet,
+        fill: Fill<'_>,
+        pass: impl FnOnce(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if !self.push(packet, fill) {
+            self.flush(pass)?;
+            self.push(packet, fill);
+        }
+        Ok(())
+    }
+
+    /// Empties the train; `pass` gets the offload header and the packet, if there is one.
+    ///
+    /// # Errors
+    /// Those of `pass`.
+    pub fn flush(&mut self, pass: impl FnOnce(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.take().map_or(Ok(()), pass)
+    }
+
     /// Returns the offload header and the packet, and empties the train. `None` if it is empty.
-    pub fn take(&mut self) -> Option<&[u8]> {
+    fn take(&mut self) -> Option<&[u8]> {
         let count = core::mem::take(&mut self.count);
         if count == 0 {
             return None;

@@ -15,9 +15,10 @@ use tun_rs::{DeviceBuilder, SyncDevice};
 /// A network interface whose packets this program sends and receives. Dropping this value removes the
 /// interface.
 ///
-/// The interface has the offloads of `IFF_VNET_HDR`: the kernel passes consecutive segments of a TCP connection as one packet of
-/// up to 64 KiB with an unfinished checksum, and gets those of this stack in the same form; those with mappings of Multipath TCP
-/// only if they are for its own addresses at such interfaces of this host. A capture of received packets shows the long ones, as on a network card with such offloads.
+/// The interface has the offloads of `IFF_VNET_HDR`: the kernel passes consecutive segments of a TCP connection as one
+/// packet of up to 64 KiB with an unfinished checksum, and gets those of this stack in the same form; those with mappings
+/// of Multipath TCP only if they are for its own addresses at such interfaces of this host. A capture of received packets
+/// shows the long ones, as on a network card with such offloads.
 pub struct Tun {
     device: SyncDevice,
     name: String,
@@ -112,15 +113,15 @@ impl Device for Tun {
     }
 
     fn send(&mut self, packet: &Packet, fill: Fill<'_>, _scratch: &mut Vec<u8>) -> io::Result<()> {
-        if !self.train.push(packet, fill) {
-            self.flush()?;
-            self.train.push(packet, fill);
-        }
-        Ok(())
+        self.train.send(packet, fill, |bytes| write(&self.device, bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let Some(bytes) = self.train.take() else { return Ok(()) };
-        unless_lost(rustix::io::write(self.device.as_fd(), bytes).map_err(io::Error::from)).map(drop)
+        self.train.flush(|bytes| write(&self.device, bytes))
     }
+}
+
+/// Passes a packet with its offload header to the kernel.
+fn write(device: &SyncDevice, bytes: &[u8]) -> io::Result<()> {
+    unless_lost(rustix::io::write(device.as_fd(), bytes).map_err(io::Error::from)).map(drop)
 }

@@ -95,19 +95,18 @@ impl Udp {
     fn send_first(&mut self, len: usize) -> io::Result<()> {
         let Outgoing { bytes, destination, datagram, count, max } = &mut self.outgoing;
         let first = &bytes[..len];
-        let mut result = if *count > 1 {
-            send_many(&self.socket, first, *destination, *datagram)
+        let one_by_one = || first.chunks(*datagram).try_for_each(|one| send(&self.socket, one, *destination));
+        let result = if *count == 1 {
+            one_by_one()
         } else {
-            send(&self.socket, first, *destination)
+            send_many(&self.socket, first, *destination, *datagram).or_else(|error| {
+                let never = [Errno::EIO, Errno::EOPNOTSUPP].map(|errno| Some(errno as i32));
+                if never.contains(&error.raw_os_error()) {
+                    *max = 1;
+                }
+                one_by_one()
+            })
         };
-        if let Err(error) = &result
-            && *count > 1
-        {
-            let never = [Errno::EIO, Errno::EOPNOTSUPP].map(|errno| Some(errno as i32));
-            *max = if never.contains(&error.raw_os_error()) { 1 } else { *max };
-            let mut each = first.chunks(*datagram);
-            result = each.try_for_each(|one| send(&self.socket, one, *destination));
-        }
         bytes.drain(..len);
         *count = 0;
         match result {
@@ -140,8 +139,8 @@ fn send_raw(
 ///
 /// # Errors
 ///
-/// If they have to be sent one by one: a network card or `IPsec` permits no more (`EIO`, `EOPNOTSUPP`), or they exceed the MTU of the
-/// path (`EINVAL`, `EMSGSIZE`).
+/// If they have to be sent one by one: a network card or `IPsec` permits no more (`EIO`, `EOPNOTSUPP`), or they exceed the
+/// MTU of the path (`EINVAL`, `EMSGSIZE`).
 fn send_many(socket: &UdpSocket, bytes: &[u8], to: SocketAddr, datagram: usize) -> io::Result<()> {
     match send_raw(socket, bytes, to, Some(datagram)) {
         Err(error @ (Errno::EIO | Errno::EOPNOTSUPP | Errno::EINVAL | Errno::EMSGSIZE)) => Err(error.into()),

@@ -13,3 +13,5 @@ pub mod inert;
 pub mod machine;
 #[cfg(target_os = "linux")]
 pub mod namespace;
+#[cfg(target_os = "linux")]
+pub mod peer;

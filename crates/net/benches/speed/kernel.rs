@@ -2,24 +2,18 @@
 
 use super::{CHUNK_BYTES, REQUEST_BYTES, processor_time};
 use anabranch_net::Clock;
+use anabranch_testkit::peer::listener;
 use core::net::SocketAddr;
-use rustix::net::{AddressFamily, SocketType};
 use rustix::time::ClockId;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::num::NonZeroU32;
+use std::net::{Shutdown, TcpStream};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Listens, with Multipath TCP if `multipath`, and transfers with the first client in one direction. Returns the bytes read
 /// and the processor time of the thread.
 pub fn serve(multipath: bool, local: SocketAddr, writes: Option<Duration>) -> JoinHandle<(u64, Duration)> {
-    let protocol = multipath
-        .then(|| rustix::net::Protocol::from_raw(NonZeroU32::new(262).expect("IPPROTO_MPTCP is not zero")));
-    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, protocol).expect("a socket");
-    rustix::net::bind(&socket, &local).expect("the address belongs to the machine");
-    rustix::net::listen(&socket, 1).expect("a bound socket can listen");
-    let listener = TcpListener::from(socket);
+    let listener = listener(multipath, local);
     std::thread::spawn(move || {
         let (stream, _) = listener.accept().expect("a connection");
         let bytes = match writes {
@@ -32,7 +26,7 @@ pub fn serve(multipath: bool, local: SocketAddr, writes: Option<Duration>) -> Jo
 
 /// Listens, and answers each request of the first client by as many bytes.
 pub fn echo(local: SocketAddr) -> JoinHandle<()> {
-    let listener = TcpListener::bind(local).expect("the address belongs to the machine");
+    let listener = listener(false, local);
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a connection");
         stream.set_nodelay(true).expect("TCP has this option");

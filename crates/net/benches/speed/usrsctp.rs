@@ -3,10 +3,9 @@
 use super::{CHUNK_BYTES, MESSAGE_BYTES, Transfer};
 use anabranch_net::Clock;
 use anabranch_testkit::namespace::ip;
-use std::io::BufWriter;
-use std::io::{Read, Write};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use anabranch_testkit::peer::{Running, build_usrsctp};
+use std::io::{BufWriter, Read, Write};
+use std::process::Command;
 use std::time::Duration;
 
 const OTHER: &str = "anabranch-speed-usrsctp";
@@ -15,37 +14,12 @@ const HEADER_BYTES: usize = 12;
 /// Ticks of a second in `/proc/PID/stat`.
 const TICKS: f64 = 100.0;
 
-/// The program, or `None` if it cannot be built.
-fn program() -> Option<PathBuf> {
-    let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("usrsctp-peer-speed");
-    let mut cc = Command::new("cc");
-    cc.args(["-O2", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/usrsctp.c"), "-o"]).arg(&program);
-    cc.args(["-lusrsctp", "-lpthread"]).stderr(Stdio::null());
-    cc.status().is_ok_and(|status| status.success()).then_some(program)
-}
-
-struct Running(Child);
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Self(command.spawn().expect("the program was built"))
-    }
-
-    /// Processor time that the program has used.
-    fn busy(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks =
-            |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
-        Duration::from_secs_f64((ticks(11) + ticks(12)) / TICKS)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        drop(self.0.kill().and_then(|()| self.0.wait()));
-    }
+/// Processor time that a program has used.
+fn busy(running: &Running) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.0.id())).unwrap_or_default();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|field| field.parse::<f64>().ok()).unwrap_or_default();
+    Duration::from_secs_f64((ticks(11) + ticks(12)) / TICKS)
 }
 
 /// The other namespace, which is removed in the end.
@@ -59,7 +33,8 @@ impl Drop for Other {
 
 /// Sends messages until the time is over. `None` if the program cannot be built.
 pub fn transfer(time: Duration) -> Option<Transfer> {
-    let program = program()?;
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/usrsctp.c");
+    let program = build_usrsctp(source, env!("CARGO_TARGET_TMPDIR"))?;
     ip(&format!("netns add {OTHER}"));
     let _other = Other;
     ip(&format!("link add va type veth peer name vb netns {OTHER}"));
@@ -70,11 +45,11 @@ pub fn transfer(time: Duration) -> Option<Transfer> {
     let mut receive = Command::new("ip");
     receive.args(["netns", "exec", OTHER]).arg(&program);
     receive.args("listen 0 10.9.0.2 7 9901 0.0.0.0 0 0".split(' '));
-    let mut receiver = Running::start(receive);
+    let mut receiver = Running::start(&mut receive);
     std::thread::sleep(Duration::from_millis(500));
     let mut send = Command::new(&program);
     send.args("connect 0 10.9.0.1 8 9902 10.9.0.2 7 9901".split(' '));
-    let mut sender = Running::start(send);
+    let mut sender = Running::start(&mut send);
     let mut input = BufWriter::new(sender.0.stdin.take().expect("piped"));
     let mut output = receiver.0.stdout.take().expect("piped");
     let mut message = vec![0; HEADER_BYTES + MESSAGE_BYTES];
@@ -89,5 +64,5 @@ pub fn transfer(time: Duration) -> Option<Transfer> {
     }
     let elapsed = start.expect("data has arrived").elapsed();
     let bytes = bytes * MESSAGE_BYTES as u64 / (HEADER_BYTES + MESSAGE_BYTES) as u64;
-    Some(Transfer { bytes, elapsed, busy: sender.busy() + receiver.busy() })
+    Some(Transfer { bytes, elapsed, busy: busy(&sender) + busy(&receiver) })
 }

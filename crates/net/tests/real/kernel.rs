@@ -2,34 +2,16 @@
 
 use anabranch_base::rng::Rng;
 use anabranch_testkit::contents::Contents;
-use core::net::{IpAddr, SocketAddr};
-use rustix::net::{AddressFamily, Protocol, SocketType};
+use anabranch_testkit::peer::{listener, socket};
+use core::net::SocketAddr;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::num::NonZeroU32;
-use std::os::fd::OwnedFd;
+use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Written and read data of the peer.
 pub type Done = JoinHandle<(Contents, Contents)>;
-
-/// A stream socket of TCP or Multipath TCP (`IPPROTO_MPTCP`).
-fn socket(address: IpAddr, multipath: bool) -> OwnedFd {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let protocol = multipath.then(|| Protocol::from_raw(NonZeroU32::new(262).expect("not zero")));
-    rustix::net::socket(family, SocketType::STREAM, protocol).expect("the kernel supports the protocol")
-}
-
-/// A socket that listens on an address.
-pub fn listener(multipath: bool, local: SocketAddr) -> TcpListener {
-    let socket = socket(local.ip(), multipath);
-    rustix::net::sockopt::set_socket_reuseaddr(&socket, true).expect("a TCP socket has this option");
-    rustix::net::bind(&socket, &local).expect("the address belongs to the machine");
-    rustix::net::listen(&socket, 1).expect("a bound socket can listen");
-    TcpListener::from(socket)
-}
 
 /// A socket that is connected to an address.
 pub fn connection(multipath: bool, remote: SocketAddr) -> TcpStream {

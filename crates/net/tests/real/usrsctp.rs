@@ -3,9 +3,10 @@
 use anabranch_base::rng::Rng;
 use anabranch_testkit::contents::Contents;
 use anabranch_testkit::namespace::Need;
+use anabranch_testkit::peer::{Running, build_usrsctp};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::LazyLock;
 use std::thread::JoinHandle;
 
@@ -17,26 +18,9 @@ pub const NEED: Need =
 pub fn program() -> Option<&'static PathBuf> {
     static PROGRAM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/usrsctp.c");
-        let program = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("usrsctp-peer");
-        // Built under a separate name: another run of the tests may be using the program.
-        let new = program.with_extension(std::process::id().to_string());
-        let mut cc = Command::new("cc");
-        cc.args(["-O2", "-Wall", "-Wextra", "-Werror", source, "-o"]).arg(&new);
-        let built = cc.args(["-lusrsctp", "-lpthread"]).status();
-        let built = built.is_ok_and(|status| status.success()) && std::fs::rename(new, &program).is_ok();
-        built.then_some(program)
+        build_usrsctp(source, env!("CARGO_TARGET_TMPDIR"))
     });
     PROGRAM.as_ref()
-}
-
-/// A running program. It is stopped when this value is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The process may have ended already.
-        drop(self.0.kill().and_then(|()| self.0.wait()));
-    }
 }
 
 /// A running peer.
@@ -49,16 +33,11 @@ pub struct Peer {
 /// A peer with these arguments that sends messages of at least `bytes` bytes in total on four streams, every
 /// other one unordered, and receives.
 pub fn start(arguments: &str, bytes: u64) -> Peer {
-    let mut child = Command::new(program().expect("the program was built before"))
-        .args(arguments.split_whitespace())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the program was just built");
-    let input = BufWriter::new(child.stdin.take().expect("piped"));
-    let output = BufReader::new(child.stdout.take().expect("piped"));
-    let mut errors = BufReader::new(child.stderr.take().expect("piped"));
+    let mut command = Command::new(program().expect("the program was built before"));
+    let mut running = Running::start(command.args(arguments.split_whitespace()));
+    let input = BufWriter::new(running.0.stdin.take().expect("piped"));
+    let output = BufReader::new(running.0.stdout.take().expect("piped"));
+    let mut errors = BufReader::new(running.0.stderr.take().expect("piped"));
     if arguments.starts_with("listen") {
         let mut line = String::new();
         errors.read_line(&mut line).expect("text");
@@ -71,7 +50,7 @@ pub fn start(arguments: &str, bytes: u64) -> Peer {
     });
     let written = std::thread::spawn(move || write(input, bytes));
     let read = std::thread::spawn(move || read(output));
-    Peer { running: Running(child), written, read }
+    Peer { running, written, read }
 }
 
 impl Peer {

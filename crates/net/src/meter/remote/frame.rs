@@ -19,12 +19,13 @@
 //! the original one.
 
 use anabranch_base::time::Time;
+use anabranch_wire::Payload;
 
 /// Length of the header, bytes.
 pub const HEADER_BYTES: usize = 24;
 
 /// Distance between datagrams in the pattern: more than the longest datagram.
-pub const DATAGRAM_STRIDE: u64 = 1 << 16;
+const DATAGRAM_STRIDE: u64 = 1 << 16;
 
 /// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +58,26 @@ impl Header {
         Self { tag: word(0), number: word(4), len: long(8), born: Time::from_nanos(long(16)) }
     }
 
+    /// The header of a message on the wire, if it belongs to the test with this tag and has its whole length.
+    pub fn of_message(bytes: &[u8], tag: u32) -> Option<Self> {
+        let header = bytes.first_chunk().map(Self::parse)?;
+        (header.tag == tag && header.wire_len() == bytes.len() as u64).then_some(header)
+    }
+
+    /// The content of a datagram or message behind the header.
+    pub fn content(&self) -> Payload {
+        Payload::new(u64::from(self.number) * DATAGRAM_STRIDE, (self.wire_len() - HEADER_BYTES as u64) as u32)
+    }
+
     /// Bytes on the wire, the header included.
     pub fn wire_len(&self) -> u64 {
         self.len.max(HEADER_BYTES as u64)
     }
+}
+
+/// The sentence for a received message that is not the sent one.
+pub fn mismatch_message(number: u32) -> String {
+    format!("message {number} differs from the sent one")
 }
 
 /// Length of the greeting, with which the two ends of a connection identify their test.

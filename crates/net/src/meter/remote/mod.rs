@@ -15,6 +15,7 @@ mod delivery;
 mod frame;
 mod open;
 mod options;
+mod outgoing;
 mod plan;
 mod queue;
 mod result;

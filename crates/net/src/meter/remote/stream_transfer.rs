@@ -2,7 +2,8 @@
 
 use super::association::{DATA_PPID, END_PPID, OpenAssociation};
 use super::delivery::Delivery;
-use super::frame::{DATAGRAM_STRIDE, HEADER_BYTES, Header};
+use super::frame::{HEADER_BYTES, Header, mismatch_message};
+use super::outgoing::{Next, Outgoing};
 use super::streams::MAX_BUFFER_BYTES;
 use super::tally::EndTally;
 use super::waiter::Waiter;
@@ -11,8 +12,6 @@ use crate::meter::speaker::SharedApplication;
 use crate::stack::{Error, Message, Received};
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::Reliability;
-use anabranch_scenario::workload::Step;
-use anabranch_wire::Payload;
 use std::collections::BTreeMap;
 
 /// Interval at which a writer that has ended checks whether its messages have arrived.
@@ -39,23 +38,11 @@ impl StreamWriter<'_> {
     pub fn write(self, application: &SharedApplication, mut delivery: Delivery) {
         self.open.begin_writing();
         let waiter = Waiter::new();
-        let mut number = 0_u32;
-        // The rest of a split message of the application.
-        let mut rest = None;
+        let mut outgoing = Outgoing::new(self.tag, self.max_message);
         while !self.span.is_over() {
-            let step = rest
-                .take()
-                .map_or_else(|| application.poll(self.span.now()), |(len, born)| Step::Write { len, born });
-            let written = match step {
-                Step::Write { len: whole, born } => {
-                    let len = whole.min(self.max_message);
-                    application.accepted(len);
-                    rest = (len < whole).then_some((whole - len, born));
-                    let header = Header { tag: self.tag, number, len, born };
-                    number = number.wrapping_add(1);
-                    self.message(&waiter, header, delivery.draw())
-                }
-                Step::Close => {
+            let written = match outgoing.next(application, self.span.now()) {
+                Next::Message(header) => self.message(&waiter, header, delivery.draw()),
+                Next::Close => {
                     self.tally.counts().closed = true;
                     self.end(&waiter).map(|is_ended| {
                         if is_ended {
@@ -64,7 +51,7 @@ impl StreamWriter<'_> {
                         false
                     })
                 }
-                Step::Idle => {
+                Next::Idle => {
                     application.sleep(self.span);
                     Ok(true)
                 }
@@ -87,7 +74,7 @@ impl StreamWriter<'_> {
         let mut bytes = vec![0; header.wire_len() as usize];
         let (head, body) = bytes.split_at_mut(HEADER_BYTES);
         head.copy_from_slice(&header.emit());
-        pattern(header, body.len()).fill(body);
+        header.content().fill(body);
         {
             let mut counts = self.tally.counts();
             counts.written.messages += 1;
@@ -133,11 +120,6 @@ impl StreamWriter<'_> {
             self.tally.record_abort(format!("the association failed: {error}"));
         }
     }
-}
-
-/// The content of a message behind its header.
-fn pattern(header: Header, len: usize) -> Payload {
-    Payload::new(u64::from(header.number) * DATAGRAM_STRIDE, len as u32)
 }
 
 /// The reading end of a flow.
@@ -221,15 +203,13 @@ impl AssociationReader<'_> {
             }
             return;
         }
-        let header = message.bytes.first_chunk().map(Header::parse);
-        let own = |header: &Header| header.tag == self.tag && header.wire_len() == message.bytes.len() as u64;
-        let Some(header) = header.filter(own).filter(|_| message.ppid == DATA_PPID) else {
+        let header = Header::of_message(&message.bytes, self.tag);
+        let Some(header) = header.filter(|_| message.ppid == DATA_PPID) else {
             return stream.tally.record_fault("a message does not belong to this test".to_owned());
         };
-        let body = &message.bytes[HEADER_BYTES..];
         let is_next = !stream.keeps_sequence || header.number == stream.messages;
-        if !is_next || pattern(header, body.len()).first_difference(body).is_some() {
-            return stream.tally.record_fault(format!("message {} differs from the sent one", header.number));
+        if !is_next || header.content().first_difference(&message.bytes[HEADER_BYTES..]).is_some() {
+            return stream.tally.record_fault(mismatch_message(header.number));
         }
         stream.messages = stream.messages.wrapping_add(1);
         stream.last = Some(now);

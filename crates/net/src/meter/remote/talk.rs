@@ -1,13 +1,13 @@
 //! Writing and reading messages at an end of a flow.
 
-use super::frame::{DATAGRAM_STRIDE, HEADER_BYTES, Header};
+use super::frame::{HEADER_BYTES, Header, mismatch_message};
+use super::outgoing::{Next, Outgoing};
 use super::tally::EndTally;
 use crate::meter::flow::Transport;
 use crate::meter::socket;
 use crate::meter::span::{MAX_SLEEP, Span};
 use crate::meter::speaker::SharedApplication;
 use anabranch_base::time::Time;
-use anabranch_scenario::workload::Step;
 use anabranch_wire::Payload;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
@@ -46,10 +46,8 @@ impl MessageTransfer<'_> {
 
     /// Writes the application's data until it closes or the test ends.
     pub fn write(self, application: &SharedApplication) {
-        let mut number = 0;
         let mut stream = Stream::default();
-        // The rest of a split message of the application.
-        let mut rest = None;
+        let mut outgoing = Outgoing::new(self.tag, self.max_message);
         while !self.span.is_over() {
             if stream.has_more() {
                 match self.push(&mut stream) {
@@ -59,16 +57,8 @@ impl MessageTransfer<'_> {
                 }
                 continue;
             }
-            let step = rest
-                .take()
-                .map_or_else(|| application.poll(self.span.now()), |(len, born)| Step::Write { len, born });
-            match step {
-                Step::Write { len: whole, born } => {
-                    let len = whole.min(self.max_message);
-                    application.accepted(len);
-                    rest = (len < whole).then_some((whole - len, born));
-                    let header = Header { tag: self.tag, number, len, born };
-                    number = number.wrapping_add(1);
+            match outgoing.next(application, self.span.now()) {
+                Next::Message(header) => {
                     self.tally.counts().written.messages += 1;
                     if self.transport == Transport::Udp {
                         if let Err(error) = self.datagram(header, &mut stream.pending) {
@@ -79,7 +69,7 @@ impl MessageTransfer<'_> {
                         stream.begin(header);
                     }
                 }
-                Step::Close => {
+                Next::Close => {
                     self.tally.counts().closed = true;
                     if self.transport != Transport::Udp
                         && let Err(error) = rustix::net::shutdown(self.socket, Shutdown::Write)
@@ -88,7 +78,7 @@ impl MessageTransfer<'_> {
                     }
                     return;
                 }
-                Step::Idle => application.sleep(self.span),
+                Next::Idle => application.sleep(self.span),
             }
         }
     }
@@ -116,7 +106,7 @@ impl MessageTransfer<'_> {
         bytes.clear();
         bytes.extend_from_slice(&header.emit());
         bytes.resize(len, 0);
-        pattern(header, len).fill(&mut bytes[HEADER_BYTES..]);
+        header.content().fill(&mut bytes[HEADER_BYTES..]);
         if socket::send_datagram(self.socket, bytes)? {
             self.tally.wrote(self.span.now(), header.len);
         }
@@ -177,14 +167,12 @@ impl MessageTransfer<'_> {
             match rustix::net::recv(self.socket, chunk.as_mut_slice(), RecvFlags::empty()) {
                 Ok((len, _)) => {
                     let now = self.span.now();
-                    let header = chunk[..len].first_chunk().map(Header::parse);
-                    let own = |header: &Header| header.tag == self.tag && header.wire_len() == len as u64;
-                    let Some(header) = header.filter(own) else {
+                    let Some(header) = Header::of_message(&chunk[..len], self.tag) else {
                         self.tally.counts().read.foreign += 1;
                         continue;
                     };
-                    if pattern(header, len).first_difference(&chunk[HEADER_BYTES..len]).is_some() {
-                        return self.tally.record_fault(mismatch_message(header));
+                    if header.content().first_difference(&chunk[HEADER_BYTES..len]).is_some() {
+                        return self.tally.record_fault(mismatch_message(header.number));
                     }
                     self.tally.due(now, header.number.into());
                     self.tally.read(now, header.len);
@@ -197,15 +185,6 @@ impl MessageTransfer<'_> {
             }
         }
     }
-}
-
-/// The content of a datagram behind its header.
-fn pattern(header: Header, len: usize) -> Payload {
-    Payload::new(u64::from(header.number) * DATAGRAM_STRIDE, (len - HEADER_BYTES) as u32)
-}
-
-fn mismatch_message(header: Header) -> String {
-    format!("message {} differs from the sent one", header.number)
 }
 
 /// A stream of messages to write.
@@ -279,7 +258,7 @@ impl Incoming {
                 if let Some(head) = self.head.first_chunk() {
                     let header = Header::parse(head);
                     if header.tag != talk.tag || header.number != self.number {
-                        return Err(format!("message {} differs from the sent one", self.number));
+                        return Err(mismatch_message(self.number));
                     }
                     counted += header.len.min(HEADER_BYTES as u64);
                     self.head.clear();
@@ -291,7 +270,7 @@ impl Incoming {
             };
             let (part, rest) = bytes.split_at((bytes.len() as u64).min(left) as usize);
             if Payload::new(self.position, part.len() as u32).first_difference(part).is_some() {
-                return Err(mismatch_message(header));
+                return Err(mismatch_message(header.number));
             }
             bytes = rest;
             counted += part.len() as u64;

@@ -7,13 +7,14 @@ mod ends;
 mod lossy;
 mod schedule;
 
-use super::kernel::{connection, listener};
+use super::kernel::connection;
 use super::ours;
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
 use anabranch_multipath::path_manager;
 use anabranch_net::{Stack, Stop};
 use anabranch_settings::{mptcp, tcp};
 use anabranch_testkit::namespace::{Need, ip, machine_has, within};
+use anabranch_testkit::peer::listener;
 use core::net::{Ipv4Addr, SocketAddr};
 use ends::{End, Outcome, Progress, State, block_on, within_time};
 use lossy::Lossy;
