@@ -178,7 +178,8 @@ impl Train {
         true
     }
 
-    /// Appends a packet as [`push`](Self::push) does. If it does not continue the train, `pass` gets the train first.
+    /// Appends a packet as [`push`](Self::push) does. If it does not continue the train, `pass` gets the train first, and may
+    /// keep its buffer.
     ///
     /// # Errors
     /// Those of `pass`.
@@ -186,7 +187,7 @@ impl Train {
         &mut self,
         packet: &Packet,
         fill: Fill<'_>,
-        pass: impl FnOnce(&[u8]) -> io::Result<()>,
+        pass: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
     ) -> io::Result<()> {
         if !self.push(packet, fill) {
             self.flush(pass)?;
@@ -195,16 +196,16 @@ impl Train {
         Ok(())
     }
 
-    /// Empties the train; `pass` gets the offload header and the packet, if there is one.
+    /// Empties the train; `pass` gets the offload header and the packet, if there is one, and may keep the buffer.
     ///
     /// # Errors
     /// Those of `pass`.
-    pub fn flush(&mut self, pass: impl FnOnce(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    pub fn flush(&mut self, pass: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> io::Result<()> {
         self.take().map_or(Ok(()), pass)
     }
 
     /// Returns the offload header and the packet, and empties the train. `None` if it is empty.
-    fn take(&mut self) -> Option<&[u8]> {
+    fn take(&mut self) -> Option<&mut Vec<u8>> {
         let count = core::mem::take(&mut self.count);
         if count == 0 {
             return None;
@@ -214,7 +215,7 @@ impl Train {
         {
             self.join(&first);
         }
-        Some(&self.bytes)
+        Some(&mut self.bytes)
     }
 
     /// Completes the headers of a train of several segments.

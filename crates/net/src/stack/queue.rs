@@ -53,10 +53,30 @@ impl<C> Queue<C> {
             waiting.commands.len() == 1
         };
         if is_first {
-            // If the counter is full, the descriptor is readable, too.
-            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+            self.wake();
         }
         Ok(())
+    }
+
+    /// Adds all commands for which there is room, in order, and drops the others. If the queue is closed, all are dropped.
+    pub fn send_all(&self, commands: &mut Vec<C>) {
+        let is_first = {
+            let mut waiting = self.lock();
+            let room = if waiting.closed { 0 } else { self.limit - waiting.commands.len() };
+            let was_empty = waiting.commands.is_empty();
+            waiting.commands.extend(commands.drain(..room.min(commands.len())));
+            was_empty && !waiting.commands.is_empty()
+        };
+        if is_first {
+            self.wake();
+        }
+        commands.clear();
+    }
+
+    /// Makes the descriptor readable.
+    fn wake(&self) {
+        // If the counter is full, the descriptor is readable, too.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
     /// Takes all commands.
@@ -120,5 +140,21 @@ mod tests {
         let queue = Queue::with_limit(1).expect("a descriptor");
         assert_eq!((queue.send(1), queue.send(2)), (Ok(()), Err(2)));
         assert_eq!((queue.take(), queue.send(3)), (vec![1], Ok(())));
+    }
+
+    #[test]
+    fn several_commands_keep_order_and_limit() {
+        let queue = Queue::with_limit(3).expect("a descriptor");
+        queue.send_all(&mut Vec::new());
+        assert!(!is_readable(&queue));
+        queue.send_all(&mut vec![1, 2]);
+        let mut late = vec![3, 4];
+        queue.send_all(&mut late);
+        assert!(is_readable(&queue) && late.is_empty());
+        assert_eq!(queue.take(), [1, 2, 3]);
+        assert!(!is_readable(&queue));
+        queue.close();
+        queue.send_all(&mut vec![5]);
+        assert!(queue.take().is_empty() && !is_readable(&queue));
     }
 }
