@@ -18,7 +18,8 @@ use core::net::{IpAddr, SocketAddr};
 /// [`handle_timeout`](Self::handle_timeout), [`handle_network`](Self::handle_network) or an application call); after a
 /// packet call [`poll_placement`](Self::poll_placement) until it returns `None`; then
 /// [`poll_transmit`](Self::poll_transmit) until `None`, then [`poll_event`](Self::poll_event) until `None`; then sleep
-/// until [`next_timeout`](Self::next_timeout) or the next input.
+/// until [`next_timeout`](Self::next_timeout) or the next input. Packets that have arrived together may be passed, each
+/// with its placements, before the output of all is polled.
 ///
 /// Time never goes backwards. An endpoint has no bytes: a write is a length, and the driver keeps the bytes. The driver
 /// keeps written bytes by their offset, counted over everything written, until [`released`](Self::released) has passed

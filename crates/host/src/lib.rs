@@ -112,7 +112,8 @@ pub trait HostDriver {
 /// Drive it in this order: pass an input ([`handle_packet`](Self::handle_packet),
 /// [`handle_timeout`](Self::handle_timeout), a change of its addresses, or an application's call by
 /// [`endpoint_mut`](Self::endpoint_mut)), drain it with [`drive`](Self::drive), and sleep until
-/// [`next_timeout`](Self::next_timeout) or the next input. A connection that has ended stays readable until its
+/// [`next_timeout`](Self::next_timeout) or the next input. Packets that have arrived together may be handled before `drive`,
+/// if [`place`](Self::place) follows each. A connection that has ended stays readable until its
 /// application calls [`forget`](Self::forget).
 ///
 /// [`Limits`] and [`Backlog`] bound the memory of a host for any input.

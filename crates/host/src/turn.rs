@@ -108,6 +108,19 @@ impl Host {
         }
     }
 
+    /// Places the payload of the last packet of a connection, so that the host can handle another packet before it
+    /// [drives](Self::drive) the connection.
+    pub fn place<D: HostDriver>(&mut self, id: ConnectionId, driver: &mut D) {
+        let Some(slot) = self.connections.get_mut(id) else { return };
+        let endpoint = slot.core.endpoint_mut();
+        while let Some(placement) = endpoint.poll_placement() {
+            driver.place(id, placement);
+        }
+        while let Some(run) = endpoint.poll_forgotten() {
+            driver.forget(id, run);
+        }
+    }
+
     /// Drains a connection for a driver of the whole host.
     pub(super) fn drain<D: HostDriver>(&mut self, now: Time, id: ConnectionId, driver: &mut D) {
         let Some(slot) = self.connections.get_mut(id) else { return };

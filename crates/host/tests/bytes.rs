@@ -16,6 +16,9 @@ const LONG_RUN_BYTES: u64 = 100_000_000;
 /// Faults of the network in all transfers.
 const FAULTS: Faults = Faults { loss: 0.02, duplication: 0.01, reordering: 0.05, damage: 0.001 };
 
+/// Number of packets that the ends of transfers named "together" handle before they answer.
+const TOGETHER: u8 = 8;
+
 /// Settings and load of a transfer by its name.
 fn case(name: &str, bytes: u64) -> (Settings, Load) {
     let messages = |lengths, unordered| Load::Messages {
@@ -38,9 +41,11 @@ fn case(name: &str, bytes: u64) -> (Settings, Load) {
         "sctp authenticated" => (Protocol::SctpAuthenticated { i_data: false }, messages((1, 9000), 0.5)),
         "cmt-sctp" => (Protocol::CmtSctp { i_data: false }, messages((1, 9000), 0.5)),
         "cmt-sctp interleaved" => (Protocol::CmtSctp { i_data: true }, messages((1, 60_000), 0.5)),
+        "cmt-sctp together" => (Protocol::CmtSctp { i_data: false }, messages((1, 9000), 0.5)),
         _ => unreachable!("{name}"),
     };
-    (Settings::new(protocol), load)
+    let together = if name.ends_with("together") { TOGETHER } else { 1 };
+    (Settings { together, ..Settings::new(protocol) }, load)
 }
 
 fn transfer(name: &str, bytes: u64) -> Outcome {
@@ -96,6 +101,28 @@ transfers! {
     sctp_authenticated, sctp_authenticated_100_mb: "sctp authenticated"
     cmt_sctp, cmt_sctp_100_mb: "cmt-sctp"
     cmt_sctp_interleaved, cmt_sctp_interleaved_100_mb: "cmt-sctp interleaved"
+    cmt_sctp_together, cmt_sctp_together_100_mb: "cmt-sctp together"
+}
+
+#[test]
+fn packets_handled_together_get_one_sack() {
+    let (settings, load) = case("sctp ordered", 1_000_000);
+    let none = Load::Messages {
+        bytes: 1,
+        lengths: (1, 1),
+        streams: 1,
+        unordered: 0.0,
+        reliability: Reliability::Full,
+    };
+    let faults = Faults { loss: 0.0, duplication: 0.0, reordering: 0.0, damage: 0.0 };
+    let [one_by_one, together] = [1, TOGETHER].map(|together| {
+        let settings = Settings { together, ..settings };
+        let outcome = transfer::run(&settings, [load, none], faults, 1, 100.0);
+        outcome.check();
+        outcome.packets[0]
+    });
+    // Messages of 700 bytes in the mean, two a packet: 800 packets with data or more, and half as many with SACKs.
+    assert!(together * 5 < one_by_one * 4, "{together} packets together, {one_by_one} one by one");
 }
 
 proptest! {
@@ -103,7 +130,7 @@ proptest! {
 
     /// Random sizes, buffers, packets and faults.
     #[test]
-    fn random_transfers_deliver_every_byte(program in prop::collection::vec(any::<u8>(), 24)) {
+    fn random_transfers_deliver_every_byte(program in prop::collection::vec(any::<u8>(), 25)) {
         transfer::program(&program);
     }
 }

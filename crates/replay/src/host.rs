@@ -205,6 +205,11 @@ impl RecordedHost {
         taken
     }
 
+    /// See [`Host::place`]. It is not recorded, because a replay places the payload of every arrival.
+    pub fn place<D: PayloadDriver>(&mut self, id: ConnectionId, driver: &mut D) {
+        self.host.place(id, driver);
+    }
+
     /// See [`Host::drive`].
     pub fn drive<D: PayloadDriver>(&mut self, now: Time, driver: &mut D) {
         match self.tape.as_deref_mut() {

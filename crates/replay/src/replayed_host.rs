@@ -108,10 +108,14 @@ impl ReplayedHost {
         self.arrived = image.bytes;
         let recorded = (!self.has_data).then_some(sums);
         let content = Summed { buffer: Buffer(&self.arrived), recorded, count: Cell::new(0) };
-        self.host.handle_packet(now, packet, &content);
-        Ok(recorded.and_then(|sums| {
-            differ(sums.len(), content.count.get(), |sums| format!("{sums} checksums of payload"))
-        }))
+        let connection = self.host.handle_packet(now, packet, &content);
+        let count = content.count.get();
+        // The recorded host placed the payload at once, too, or drove the connection next.
+        if let Some(id) = connection {
+            let Self { host, has_data, bytes, sent, arrived } = self;
+            host.place(id, &mut Outlet { has_data: *has_data, arrived, bytes, sent, ended: Vec::new() });
+        }
+        Ok(recorded.and_then(|sums| differ(sums.len(), count, |sums| format!("{sums} checksums of payload"))))
     }
 
     /// Repeats a call.

@@ -40,6 +40,9 @@ pub struct Settings {
     pub mtu: u32,
     pub send_buffer: u64,
     pub receive_buffer: u64,
+    /// Maximum number of packets that an end handles before it answers: more than one is a driver that is late, and that
+    /// lets packets with data of SCTP wait for those behind them.
+    pub together: u8,
 }
 
 impl Settings {
@@ -48,7 +51,8 @@ impl Settings {
             Protocol::Tcp | Protocol::Sctp { .. } | Protocol::SctpAuthenticated { .. } => 1,
             Protocol::Mptcp { .. } | Protocol::CmtSctp { .. } => 2,
         };
-        Self { protocol, ipv6: false, paths, mtu: 1500, send_buffer: 1_000_000, receive_buffer: 1_000_000 }
+        let (send_buffer, receive_buffer) = (1_000_000, 1_000_000);
+        Self { protocol, ipv6: false, paths, mtu: 1500, send_buffer, receive_buffer, together: 1 }
     }
 
     fn address(&self, end: u8, path: u8) -> IpAddr {

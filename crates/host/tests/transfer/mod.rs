@@ -13,16 +13,18 @@ pub use ends::{Protocol, Settings};
 pub use network::Faults;
 
 use anabranch_base::rng::Rng;
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::drive::{Driver, drive};
 use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Reason, Reliability, Socket};
 use anabranch_wire::sctp::{UDP_PORT, encapsulation};
-use anabranch_wire::{Buffer, Packet};
+use anabranch_wire::{Body, Buffer, Packet};
 use core::net::{IpAddr, SocketAddr};
 use network::Network;
 
 /// Maximum number of packets that an end sends at one moment; more would show an endless loop.
 const MAX_PACKETS_AT_ONCE: usize = 20_000;
+/// Lateness of a driver that handles several packets together.
+const MAX_LATENESS: Duration = Duration::from_millis(1);
 
 /// One end with its buffered bytes and its application.
 struct End {
@@ -135,6 +137,9 @@ impl Driver<dyn Endpoint> for Turn<'_> {
 
 struct TransferTest {
     now: Time,
+    together: u8,
+    /// Number of packets that each end has handled and not answered.
+    unanswered: [u8; 2],
     ends: [End; 2],
     network: Network,
     refused: u64,
@@ -161,6 +166,19 @@ impl TransferTest {
         };
         drive(&mut **endpoint, self.now, &mut turn);
         bytes.release(&**endpoint);
+        self.unanswered[at] = 0;
+    }
+
+    /// Places the payload of a packet that the end answers later.
+    fn place(&mut self, at: usize, packet: Buffer<'_>) {
+        let End { endpoint, bytes, .. } = &mut self.ends[at];
+        while let Some(placement) = endpoint.poll_placement() {
+            bytes.place(placement, packet);
+        }
+        while let Some(run) = endpoint.poll_forgotten() {
+            bytes.fragments.forget(run);
+        }
+        self.unanswered[at] += 1;
     }
 
     fn arrive(&mut self, at: usize, bytes: &[u8]) {
@@ -169,8 +187,14 @@ impl TransferTest {
             return;
         };
         let content = Buffer(bytes);
+        let may_wait = self.unanswered[at] + 1 < self.together
+            && matches!(&packet.body, Body::Sctp(body) if body.has_only_data());
         self.ends[at].endpoint.handle_packet(self.now, packet, &content);
-        self.settle(at, Some(content));
+        if may_wait {
+            self.place(at, content);
+        } else {
+            self.settle(at, Some(content));
+        }
     }
 
     /// Advances to the next arrival or timer; false if there is none before `limit`.
@@ -179,11 +203,15 @@ impl TransferTest {
         let Some(next) = timers.chain(self.network.next()).min().filter(|&at| at <= limit) else {
             return false;
         };
-        self.now = self.now.max(next);
+        let lateness = if self.together > 1 { MAX_LATENESS } else { Duration::ZERO };
+        self.now = self.now.max(next + lateness);
         while let Some((to, bytes)) = self.network.pop(self.now) {
             self.arrive(to, &bytes);
         }
         for at in [0, 1] {
+            if self.unanswered[at] > 0 {
+                self.settle(at, None);
+            }
             if self.ends[at].endpoint.next_timeout().is_some_and(|due| due <= self.now) {
                 self.ends[at].endpoint.handle_timeout(self.now);
                 self.settle(at, None);
@@ -211,7 +239,15 @@ pub fn run(settings: &Settings, loads: [Load; 2], faults: Faults, seed: u64, sec
         End { endpoint, bytes: Bytes::default(), application, closed: None, next_port: 49_152 }
     });
     let network = Network::new(faults, rng.fork("network"));
-    let mut world = TransferTest { now: Time::ZERO, ends, network, refused: 0, scratch: Vec::new() };
+    let mut world = TransferTest {
+        now: Time::ZERO,
+        together: settings.together,
+        unanswered: [0; 2],
+        ends,
+        network,
+        refused: 0,
+        scratch: Vec::new(),
+    };
     for at in [1, 0] {
         world.ends[at].endpoint.connect(world.now);
         world.settle(at, None);
@@ -290,6 +326,7 @@ pub fn program(input: &[u8]) {
         }
     });
     let seed = u64::from_le_bytes([byte(), byte(), 0, 0, 0, 0, 0, 0]);
+    let settings = Settings { together: 1 + byte() % 8, ..settings };
     let outcome = run(&settings, loads, faults, seed, 100_000.0);
     outcome.check();
     assert!(outcome.contents.iter().all(|(written, _)| written.bytes > 0));

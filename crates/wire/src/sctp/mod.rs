@@ -103,6 +103,11 @@ impl Packet {
     pub fn wire_len(&self) -> u32 {
         HEADER_LEN + self.chunks.iter().map(Chunk::wire_len).sum::<u32>()
     }
+
+    /// True if all chunks are `DATA` or `I-DATA`.
+    pub fn has_only_data(&self) -> bool {
+        self.chunks.iter().all(|chunk| matches!(chunk, Chunk::Data(_) | Chunk::IData(_)))
+    }
 }
 
 impl Packet {
