@@ -2,7 +2,7 @@
 
 use super::phase::AckEffects;
 use super::tcb::{Context, Tcb};
-use anabranch_wire::tcp::Segment;
+use anabranch_wire::tcp::{SackBlocks, Segment};
 
 impl Tcb {
     /// Processes the blocks of a segment whose acknowledgement number has the position `ack`.
@@ -16,7 +16,10 @@ impl Tcb {
             return;
         }
         let blocks = segment.options.sack.as_slice();
-        for (index, &(left, right)) in blocks.iter().enumerate() {
+        // The newest block is the first one (RFC 2018 §4). In the order of the data, none seems to be overtaken by another
+        // block of the same segment.
+        let mut ranges = [(u64::MAX, 0); SackBlocks::MAX];
+        for (index, (&(left, right), range)) in blocks.iter().zip(&mut ranges).enumerate() {
             let (left, right) = (self.send_position(left), self.send_position(right));
             if left >= right || right > self.nxt {
                 continue; // empty, reversed, or of unsent data (a wrapped position is huge)
@@ -26,11 +29,12 @@ impl Tcb {
                 .is_some_and(|&(l, r)| self.send_position(l) <= left && right <= self.send_position(r));
             if index == 0 && (right <= ack || within_next) {
                 effects.duplicate = Some((left, right)); // RFC 2883 §4
-                continue;
+            } else if right > self.una {
+                *range = (left, right);
             }
-            if right <= self.una {
-                continue;
-            }
+        }
+        ranges.sort_unstable();
+        for (left, right) in ranges.into_iter().filter(|&(left, right)| left < right) {
             let (rack, rtt, rate) = (&mut self.rack, &self.rtt, &mut self.rate);
             self.board.sack(left.max(self.una), right, |sent| {
                 effects.delivered += u64::from(sent.len);

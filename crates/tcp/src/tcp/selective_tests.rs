@@ -76,3 +76,15 @@ fn last_segment_of_acknowledgement_gives_sample() {
     let rack = &pair.ends[0].block().rack;
     assert_eq!((rack.rtt, rack.reordering), (Duration::from_millis(45), true));
 }
+
+#[test]
+fn blocks_of_one_report_are_not_reordered() {
+    // Segments 0 and 3 are lost. The first report of the others has the newest block first (RFC 2018 §4).
+    let mut pair = sender(&config("reno"));
+    write(&mut pair, 10);
+    report(&mut pair, 0, &[(4, 6), (1, 3)], 1000);
+    assert_eq!((sacked(&pair), pair.ends[0].block().rack.reordering), (4, false));
+    // A later report of data before them does show it.
+    report(&mut pair, 0, &[(3, 6), (1, 3)], 1000);
+    assert_eq!((sacked(&pair), pair.ends[0].block().rack.reordering), (5, true));
+}
