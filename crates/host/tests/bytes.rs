@@ -39,9 +39,8 @@ fn case(name: &str, bytes: u64) -> (Settings, Load) {
         "sctp interleaved" => (sctp(true), messages((1, 60_000), 0.5)),
         "sctp over udp" => (Protocol::Sctp { i_data: false, encapsulated: true }, messages((1, 9000), 0.5)),
         "sctp authenticated" => (Protocol::SctpAuthenticated { i_data: false }, messages((1, 9000), 0.5)),
-        "cmt-sctp" => (Protocol::CmtSctp { i_data: false }, messages((1, 9000), 0.5)),
+        "cmt-sctp" | "cmt-sctp together" => (Protocol::CmtSctp { i_data: false }, messages((1, 9000), 0.5)),
         "cmt-sctp interleaved" => (Protocol::CmtSctp { i_data: true }, messages((1, 60_000), 0.5)),
-        "cmt-sctp together" => (Protocol::CmtSctp { i_data: false }, messages((1, 9000), 0.5)),
         _ => unreachable!("{name}"),
     };
     let together = if name.ends_with("together") { TOGETHER } else { 1 };
