@@ -5,7 +5,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test program uses a part of this module")]
 
 mod ends;
-mod network;
+pub mod network;
 
 pub use anabranch_testkit::application::{Application, Load};
 pub use anabranch_testkit::contents::Contents;

@@ -359,7 +359,11 @@ impl Connection {
         });
         self.update_counted_after_ack(index);
         let subflow = &self.subflows[index];
-        if subflow.block.peer_finished() && matches!(subflow.life, Life::Opening | Life::Up { .. }) {
+        let is_half_closed =
+            subflow.block.peer_finished() && matches!(subflow.life, Life::Opening | Life::Up { .. });
+        // A peer whose `DATA_FIN` is acknowledged may end its direction of each subflow, while this end still sends
+        // (RFC 8684 §3.3.3).
+        if is_half_closed && !self.receive.finished() {
             self.retire(index);
         }
     }

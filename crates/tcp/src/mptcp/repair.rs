@@ -18,6 +18,11 @@ use anabranch_wire::tcp::Segment;
 /// Limit of doublings of the data-level timeout.
 const MAX_DATA_BACKOFF: u32 = 6;
 
+/// Time for which a server probes a failed subflow before it resets the subflow because of its outstanding data.
+const SERVER_RESET_DELAY: Duration = Duration::from_secs(10);
+/// Maximum data that a server retains for a failed subflow during this time, in send buffers.
+const MAX_RETAINED_BUFFERS: u64 = 5;
+
 impl Connection {
     /// Time without a `DATA_ACK` after which data is reinjected.
     pub(super) fn data_timeout(&self) -> Duration {
@@ -147,7 +152,9 @@ impl Connection {
 
     /// Probes a subflow that is believed to have failed. Its retransmission timer backs off, so without probes a
     /// returning path would stay idle until that timer expires. If another subflow is usable, this one is reset once
-    /// the `DATA_ACK` is more than a send buffer beyond its oldest unacknowledged data (RFC 8684 §3.6, reason 4).
+    /// the `DATA_ACK` is more than a send buffer beyond its oldest unacknowledged data (RFC 8684 §3.6, reason 4). A client
+    /// joins again at once. A server cannot join, and Linux as a client does not join after a reset, so that a server waits
+    /// longer.
     fn probe(&mut self, now: Time, index: usize) {
         let DeadPathProbe::Every(interval) = self.config.dead_path_probe else { return };
         let others = self.subflows.iter().any(Subflow::is_usable);
@@ -158,7 +165,11 @@ impl Connection {
             return;
         }
         let oldest = subflow.sent.iter().map(|mapping| mapping.data).min().unwrap_or(una);
-        if others && una.saturating_sub(oldest) > most {
+        let lag = una.saturating_sub(oldest);
+        let has_waited = self.role == Role::Client
+            || lag > most.saturating_mul(MAX_RETAINED_BUFFERS)
+            || subflow.probed_since.is_some_and(|since| now.since(since) >= SERVER_RESET_DELAY);
+        if others && lag > most && has_waited {
             subflow.reset(ResetReason::Outstanding);
             if self.role == Role::Server {
                 let at = now + subflow.not_within_rtt(RESET_INTERVAL);
