@@ -228,7 +228,7 @@ impl Meeting {
             (0..settings.paths).map(|path| Address::new(settings.address(1, path), settings.mtu.into()));
         let mut server =
             Host::new(addresses.collect(), Limits::default(), Secrets::simulated(&mut rng.fork("server")));
-        let backlog = Backlog { incomplete: if settings.cookies { 0 } else { 1 }, ..Backlog::default() };
+        let backlog = Backlog { incomplete: usize::from(!settings.cookies), ..Backlog::default() };
         server.listen(Listening { protocol: settings.protocol(), port: PORT, backlog }).expect("a free port");
         let mut client = Endpoint::new(Random(rng.fork("client")));
         let mut config = ConnectConfig::default();
