@@ -28,6 +28,8 @@ pub(super) struct Open {
     pub inbound: Inbound,
     pub outbound: Outbound,
     pub phase: Phase,
+    /// SHUTDOWN chunks of the peer that came before all of its data.
+    pub early_shutdowns: u8,
     /// ECN marks of the peer's packets, one entry per path, until a CWR is received.
     pub echoes: Vec<Echo>,
     pub asconf: AddressChanges,
@@ -77,6 +79,7 @@ impl Open {
                 u64::from(peer.window),
             ),
             phase: Phase::Established,
+            early_shutdowns: 0,
             echoes: Vec::new(),
             asconf: AddressChanges::new(Serial(local_tsn), Serial(peer.tsn)),
             reconfig: StreamChanges::new(Serial(local_tsn), Serial(peer.tsn)),

@@ -9,6 +9,9 @@ use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_wire::sctp::{Chunk, Shutdown, ShutdownComplete};
 use anabranch_wire::seq::Serial;
 
+/// Maximum number of SHUTDOWN chunks that wait for missing data.
+const MAX_EARLY_SHUTDOWNS: u8 = 4;
+
 impl Open {
     /// Closes the sending direction for the application.
     pub fn close(&mut self, core: &mut Core, now: Time) -> Option<Reason> {
@@ -63,6 +66,11 @@ impl Open {
         if end.is_some() {
             return end;
         }
+        if self.is_early_shutdown() {
+            self.early_shutdowns += 1;
+            self.inbound.acknowledge_now();
+            return None;
+        }
         match self.phase {
             Phase::Established | Phase::ShutdownPending => {
                 self.phase = Phase::ShutdownReceived;
@@ -78,6 +86,15 @@ impl Open {
             Phase::ShutdownReceived => {}
         }
         None
+    }
+
+    /// True if data is missing that the peer has sent before its SHUTDOWN. RFC 9260 §9.2 has it wait for the acknowledgement,
+    /// but dcSCTP 0.1 does not. The peer repeats the SHUTDOWN, and the data. After some repetitions the data counts as
+    /// abandoned.
+    fn is_early_shutdown(&self) -> bool {
+        let takes_data = self.phase.takes_data();
+        let has_gap = self.inbound.cumulative() < self.inbound.highest();
+        takes_data && has_gap && self.early_shutdowns < MAX_EARLY_SHUTDOWNS
     }
 
     pub fn handle_shutdown_ack(&mut self, core: &mut Core, origin: Origin) -> Option<Reason> {

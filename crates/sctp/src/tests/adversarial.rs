@@ -5,7 +5,7 @@ use crate::inbox::Inbox;
 use crate::receiver::inbound::{AckPolicy, Inbound, Received};
 use crate::receiver::reassembly::Fragment;
 use anabranch_base::time::Duration;
-use anabranch_endpoint::endpoint::{Endpoint, Reason};
+use anabranch_endpoint::endpoint::{Endpoint, Event, Reason};
 use anabranch_multipath::PathId;
 use anabranch_wire::sctp::{
     self, Abort, Chunk, CookieEcho, Data, DataFlags, Duplicates, GapBlock, Init, Parameter, Sack, SackFlags,
@@ -648,4 +648,48 @@ fn a_large_unordered_message_does_not_wait() {
         assert_eq!((inbound.cumulative(), inbound.held()), (1_199, 0));
         assert!(most <= 20_000, "{most} bytes");
     }
+}
+
+/// A message of the next TSN but `skipped`, and a SHUTDOWN that acknowledges nothing of B.
+fn data_and_shutdown(tsn: Serial, skipped: u32) -> [Chunk; 2] {
+    let (payload, flags) = (Payload::new(0, 10), DataFlags::WHOLE);
+    let ssn = skipped as u16;
+    let data = Chunk::Data(Data { tsn: tsn.add(skipped), ssn, payload, flags, ..Data::default() });
+    [data, Chunk::Shutdown(Shutdown { cumulative_tsn: Serial(0) })]
+}
+
+#[test]
+fn shutdown_waits_for_missing_data() {
+    let (mut net, tags, tsn) = established();
+    let log = logged(&mut net);
+    let [data, shutdown] = data_and_shutdown(tsn, 1);
+    net.inject(B, forged(B, tags[B], vec![data]));
+    net.inject(B, forged(B, tags[B], vec![shutdown.clone()]));
+    let has_sent = |wanted: fn(&Chunk) -> bool| {
+        log.borrow().iter().any(|(from, packet)| *from == B && body(packet).chunks.iter().any(wanted))
+    };
+    assert!(!has_sent(|chunk| matches!(chunk, Chunk::ShutdownAck)));
+    assert!(!net.apps[B].events.contains(&Event::Finished));
+    assert!(has_sent(|chunk| matches!(chunk, Chunk::Sack(sack) if !sack.gaps.is_empty())));
+    let [missing, _] = data_and_shutdown(tsn, 0);
+    net.inject(B, forged(B, tags[B], vec![missing]));
+    net.inject(B, forged(B, tags[B], vec![shutdown]));
+    assert!(has_sent(|chunk| matches!(chunk, Chunk::ShutdownAck)));
+    assert!(net.apps[B].events.contains(&Event::Finished));
+}
+
+#[test]
+fn repeated_shutdown_gives_up_missing_data() {
+    let (mut net, tags, tsn) = established();
+    let log = logged(&mut net);
+    let [data, shutdown] = data_and_shutdown(tsn, 1);
+    net.inject(B, forged(B, tags[B], vec![data]));
+    for _ in 0..5 {
+        let acknowledged = |(from, packet): &(usize, Packet)| {
+            *from == B && body(packet).chunks.iter().any(|chunk| matches!(chunk, Chunk::ShutdownAck))
+        };
+        assert!(!log.borrow().iter().any(acknowledged));
+        net.inject(B, forged(B, tags[B], vec![shutdown.clone()]));
+    }
+    assert!(net.apps[B].events.contains(&Event::Finished));
 }
