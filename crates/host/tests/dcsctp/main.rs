@@ -51,12 +51,12 @@ fn started(opens: bool) -> Meeting {
 #[test]
 fn abort_of_either_end_reaches_the_other() {
     let mut meeting = started(false);
-    meeting.with_theirs(|socket| socket.close());
+    meeting.close_theirs();
     assert!(meeting.run_until(LIMIT_S, |meeting| meeting.closed().is_some()));
     assert_eq!(meeting.closed(), Some(Reason::Reset));
 
     let mut meeting = started(true);
-    meeting.with_ours(|association, now| association.abort(now));
+    meeting.with_ours(Endpoint::abort);
     assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.events);
     assert!(has(&meeting, |event| matches!(event, SocketEvent::OnAborted(..))), "{:?}", meeting.events);
 }
@@ -67,7 +67,7 @@ fn either_end_resets_its_streams() {
     let is_idle = |meeting: &Meeting| meeting.now.as_secs_f64() > 2.0;
     meeting.run_until(2.5, is_idle);
     assert!(meeting.bytes_read() > 0);
-    meeting.with_theirs(|socket| socket.reset_streams(&[StreamId(1), StreamId(2)]).expect("agreed"));
+    meeting.reset_theirs(&[StreamId(1), StreamId(2)]);
     let performed =
         |event: &SocketEvent| matches!(event, SocketEvent::OnStreamsResetPerformed(ids) if ids.len() == 2);
     assert!(meeting.run_until(30.0, |meeting| has(meeting, performed)), "{:?}", meeting.events);

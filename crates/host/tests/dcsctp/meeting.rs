@@ -20,7 +20,7 @@ const IP_BYTES: usize = 20;
 /// Maximum number of packets that an end sends at one moment; more would show an endless loop.
 const MAX_PACKETS_AT_ONCE: usize = 20_000;
 
-/// What the two ends do and what lies between them. The other stack is end 0.
+/// Roles and loads of the two ends, and the faults between them. The other stack is end 0.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// True if this stack opens the association.
@@ -31,7 +31,7 @@ pub struct Settings {
     pub bytes: [u64; 2],
     /// Shortest and longest message.
     pub lengths: (u64, u64),
-    /// All messages are unordered, or none: dcSCTP does not tell which ones are.
+    /// All messages are unordered, or none: dcSCTP has no such mark on received messages.
     pub unordered: bool,
     /// Send and receive buffer of this stack.
     pub buffers: [u64; 2],
@@ -319,9 +319,15 @@ impl Meeting {
         self.drain_ours(None);
     }
 
-    /// Acts on the other stack.
-    pub fn with_theirs(&mut self, act: impl FnOnce(&mut (dyn DcSctpSocket + 'static))) {
-        act(&mut *self.socket);
+    /// Aborts at the other stack.
+    pub fn close_theirs(&mut self) {
+        self.socket.close();
+        self.drain_theirs();
+    }
+
+    /// Resets outgoing streams of the other stack.
+    pub fn reset_theirs(&mut self, streams: &[StreamId]) {
+        self.socket.reset_streams(streams).expect("both ends support it");
         self.drain_theirs();
     }
 

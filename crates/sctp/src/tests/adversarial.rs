@@ -494,7 +494,7 @@ fn a_write_to_a_missing_stream_is_refused() {
     let write = anabranch_endpoint::Write { stream: 5, ..anabranch_endpoint::Write::bytes(10) };
     assert_eq!(net.ends[A].write(net.now, write), 0);
     net.drain();
-    let expected = anabranch_endpoint::Event::NoSuchStream { stream: 5, streams: 1 };
+    let expected = Event::NoSuchStream { stream: 5, streams: 1 };
     assert_eq!(net.apps[A].events.last(), Some(&expected));
     still_works(&mut net);
 }
