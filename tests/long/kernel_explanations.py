@@ -2,8 +2,8 @@
 
 `python tests/long/kernel_explanations.py RUNS SEED` plants eight kinds of faults in turn at random pairs of links. A
 case is right if one of the first two findings is of a kind that mends the fault, and its remedy makes the flow faster
-in the kernel's world, too. A case during which the machine did not keep up runs again, at most twice. Prints one line for
-each case and the totals. Needs root, as runs in the kernel's world do.
+in the kernel's world, too. A case during which the machine did not keep up runs again, at most twice. Prints one line
+for each case and the totals. Needs root, as runs in the kernel's world do.
 """
 
 from __future__ import annotations

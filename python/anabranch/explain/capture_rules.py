@@ -52,9 +52,13 @@ _DELAYED_ACK_S = 0.045
 """Time by which delayed acknowledgements lengthen round-trip times."""
 _MIN_FLAT_RATIO = 0.9
 """Ratio of the mean to the largest number of bytes in flight from which on a limit keeps the number constant."""
+_MAX_VARYING_RATIO = 0.5
+"""The ratio up to which the number varies so much that no buffer is full."""
 _MAX_UNUSED_SHARE = 0.02
 _MIN_PACKETS_PER_ACK = 4.0
 """Data packets per acknowledgement from which on acknowledgements are lost or wait in a queue of the return path."""
+_MIN_FEW_PACKETS_PER_ACK = 2.5
+"""The number of packets if all subflows are late, too."""
 _MIN_LATE_ACK_RTT_RATIO = 3.0
 """Ratio of the mean to the smallest round-trip time from which on acknowledgements wait on the return path."""
 _MIN_ALL_LATE_RTT_RATIO = 5.0
@@ -235,7 +239,10 @@ def _application(connection: Observed) -> Iterator[Finding]:
     mean = sum(part.bytes for part in connection.used) / max(1, packets)
     rate = connection.goodput_bps
     rates = [(rate, connection.data["largest_rate_bps"])]
-    rates += [(part.goodput_bps, part.way["largest_rate_bps"]) for part in _busiest(connection)]
+    rates += [
+        (part.goodput_bps, part.way["largest_rate_bps"])
+        for part in sorted(connection.used, key=lambda each: -each.bytes)[:1]
+    ]
     is_steady = any(mean_bps >= _MIN_STEADY_RATE_RATIO * (largest or float("inf")) for mean_bps, largest in rates)
     # With segmentation offload, packets differ in length even if the application writes enough.
     is_offloaded = any(part.way["longest"] > (part.way["mss"] or part.way["longest"]) for part in connection.used)
@@ -246,11 +253,6 @@ def _application(connection: Observed) -> Iterator[Finding]:
             f"({mean:.0f} of {longest} bytes): the application writes at this rate."
         )
         yield Finding("application", "", text, remedy, False, 1.0)
-
-
-def _busiest(connection: Observed) -> list[Part]:
-    """The subflow with the most bytes; none without data."""
-    return sorted(connection.used, key=lambda part: -part.bytes)[:1]
 
 
 def _is_flat(connection: Observed) -> bool:
@@ -437,11 +439,11 @@ def _sign_of_slow_way_back(connection: Observed) -> str:
     is_after_losses = any(part.way["lost_before_bytes"] for part in used)
     if is_after_losses and again >= _MIN_REPEATED_SHARE:
         return f"{100 * again:.2g} % of the data arrive a second time"
-    # The interface of the sender would show few acknowledgements; other interfaces may be before the slow link.
+    # The interface of the sender shows that acknowledgements are few; others may be before the slow link.
     is_everywhere = len(used) > 1 and all(part.mean_rtt_s >= _MIN_ALL_LATE_RTT_RATIO * part.rtt_s for part in used)
     largest = max(part.loss for part in used)
-    is_elsewhere = all(part.way["position"] != "sender" for part in used)
-    if connection.protocol != "sctp" and is_everywhere and is_elsewhere and largest >= _MIN_BURST_LOSS:
+    is_shown = each >= _MIN_FEW_PACKETS_PER_ACK or all(part.way["position"] != "sender" for part in used)
+    if connection.protocol != "sctp" and is_everywhere and is_shown and largest >= _MIN_BURST_LOSS:
         return f"All subflows are late, and one repeats {percent(largest)} of its bytes"
     return ""
 
@@ -485,11 +487,12 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
 
 
 def _is_redundant(connection: Observed) -> bool:
-    """Whether other subflows carry all data of a subflow, too, and all fill their links."""
+    """Whether other subflows carry all data of a subflow, too, and no full buffer is the reason."""
     repeated = connection.reinjected_share * sum(part.bytes for part in connection.parts)
     least = min((part.way["new_bytes"] for part in connection.used), default=0)
     is_all = len(connection.used) > 1 and repeated >= _MIN_DUPLICATED_SHARE * least
-    return is_all and all(part.is_full for part in connection.used)
+    mean, largest = connection.data["flight_mean_bytes"] or 0.0, connection.data["flight_bytes"]
+    return is_all and (all(part.is_full for part in connection.used) or mean <= _MAX_VARYING_RATIO * largest)
 
 
 def _reinjection(connection: Observed) -> Iterator[Finding]:

@@ -20,6 +20,8 @@ _MIN_WINDOW_SHARE = 0.2
 """Share of time without room in the receive window from which on a larger one may help."""
 _MIN_QUEUE_RTT_RATIO = 1.75
 """Ratio of the mean to the smallest round-trip time from which on a queue may delay the data of other subflows."""
+_MAX_EMPTY_RTT_RATIO = 1.25
+"""The ratio up to which there is no queue."""
 _MIN_REPEATED_SHARE = 0.15
 """Share of reinjected bytes from which on a buffer may be full."""
 _MIN_DUPLICATED_SHARE = 0.4
@@ -45,6 +47,15 @@ def _may_carry_more(part: Part) -> bool:
 
 def _waits_for_window(connection: Observed) -> bool:
     return connection.share(connection.data["waits"]["window_s"]) >= _MIN_WINDOW_SHARE
+
+
+def _unlimited(connection: Observed) -> Iterator[Finding]:
+    is_free = all(
+        part.loss < MIN_LOSS and part.mean_rtt_s <= _MAX_EMPTY_RTT_RATIO * part.rtt_s for part in connection.used
+    )
+    if is_free and not connection.data["waits"]["window_s"]:
+        text = "There are no losses, queues or full windows: the application may limit the rate."
+        yield _finding("application", None, text, "The application has to write more, or earlier.")
 
 
 def _window(connection: Observed) -> Iterator[Finding]:
@@ -105,5 +116,5 @@ def _bursts(connection: Observed) -> Iterator[Finding]:
 
 
 _RULES: tuple[Callable[[Observed], Iterator[Finding]], ...] = (
-    _window, _late_path, _duplicates, _served_in_turn, _bursts, _losses,
+    _unlimited, _window, _late_path, _duplicates, _served_in_turn, _bursts, _losses,
 )  # fmt: skip
