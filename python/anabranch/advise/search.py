@@ -42,7 +42,6 @@ _MIN_NOISE = 0.02
 _NOISY_SEEDS = 3
 _MAX_ROUNDS = 4
 """Largest number of seeds of contested choices, as a multiple of `Options.reps`."""
-_MAX_CONTESTED = 6
 _MIN_CONTESTED_GAIN = 0.03
 """Gain of the best choice below which a simpler one is named without further seeds if the interval includes no gain."""
 _ROUND_SHARE = 0.5
@@ -203,7 +202,7 @@ class _Search:
         return [(self._seed + number) % LARGEST_SEED for number in range(begin * reps, end * reps)]
 
     def _is_noisy(self, choice: Choice) -> bool:
-        """Whether results differ so much between seeds that one seed is no measure."""
+        """Whether the standard deviation of the results over the seeds exceeds `_MIN_NOISE` of their mean."""
         values = [self._objective.value(self._documents[choice, seed]) for seed in self._seeds]
         if len(values) < 2 or not all(map(math.isfinite, values)):  # noqa: PLR2004  no spread
             return False
@@ -240,7 +239,7 @@ class _Search:
         """
         left = list(verified)
         for number in range(1, _MAX_ROUNDS):
-            left = [left[0], *(each for each in left[1:] if self._is_contested(each, left[0]))][:_MAX_CONTESTED]
+            left = [left[0], *(each for each in left[1:] if self._is_contested(each, left[0]))]
             if len(left) == 1:
                 break
             further = self._seeds_of_rounds(number, number + 1)
