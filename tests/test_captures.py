@@ -12,6 +12,7 @@ import pytest
 from anabranch import InputError, Scenario, run
 from anabranch._core.simulator import Capture
 from anabranch.explain.captured import Captures, is_capture, read_captures
+from anabranch.explain.weak_signs import weak_findings
 from command import anabranch as command
 from machine import missing
 
@@ -462,3 +463,13 @@ def test_duplicated_losses_point_to_the_scheduler(tmp_path: Path) -> None:
     _, captures = simulated(tmp_path, "flow.F.scheduler=redundant", loss, ends=("server",))
     assert "scheduler" in [each.kind for each in captures.explain()]
     assert "send-buffer" not in [each.kind for each in captures.explain()]
+
+
+def test_unknown_times_show_no_idle_application(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, 'flow.F.workload={kind="rate",rate="3 Mbit/s"}', ends=("server",))
+    document = json.loads(json.dumps(captures.document))
+    way = captures.connections[0].way
+    assert "application" in [each.kind for each in weak_findings(captures.connection())]
+    for subflow in document["connections"][0]["subflows"]:
+        subflow["directions"][way] |= {"rtt_min_s": None, "rtt_mean_s": None}
+    assert "application" not in [each.kind for each in weak_findings(Captures(document).connection())]

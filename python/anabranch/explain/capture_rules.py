@@ -158,10 +158,9 @@ def _may_gain_nothing(connection: Observed, first: Finding) -> bool:
 
 
 def _perhaps_nothing(connection: Observed) -> Finding:
-    text = (
-        f"Perhaps nothing is to mend: the rate is {mbps(connection.goodput_bps)}, and the sum of the largest rates of "
-        f"the subflows is {mbps(_largest_bps(connection))}."
-    )
+    largest_bps = _largest_bps(connection)
+    known = f", and the sum of the largest rates of the subflows is {mbps(largest_bps)}" if largest_bps else ""
+    text = f"Perhaps nothing is to mend: the rate is {mbps(connection.goodput_bps)}{known}."
     return Finding("capacity" if connection.is_full else "unknown", "", text, "", False, 0.0)
 
 

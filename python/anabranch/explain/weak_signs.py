@@ -50,12 +50,14 @@ def _waits_for_window(connection: Observed) -> bool:
 
 
 def _unlimited(connection: Observed) -> Iterator[Finding]:
-    is_free = all(
-        part.loss < MIN_LOSS and part.mean_rtt_s <= _MAX_EMPTY_RTT_RATIO * part.rtt_s for part in connection.used
-    )
-    if is_free and not connection.data["waits"]["window_s"]:
+    is_free = all(_is_without_queue(part) and part.loss < MIN_LOSS for part in connection.used)
+    if is_free and connection.data["waits"]["window_s"] == 0.0:
         text = "There are no losses, queues or full windows: the application may limit the rate."
         yield _finding("application", None, text, "The application has to write more, or earlier.")
+
+
+def _is_without_queue(part: Part) -> bool:
+    return part.rtt_s > 0.0 and part.mean_rtt_s <= _MAX_EMPTY_RTT_RATIO * part.rtt_s
 
 
 def _window(connection: Observed) -> Iterator[Finding]:
