@@ -12,6 +12,7 @@ import pytest
 from anabranch import InputError, Scenario, run
 from anabranch._core.simulator import Capture
 from anabranch.explain.captured import Captures, is_capture, read_captures
+from anabranch.explain.weak_signs import weak_findings
 from command import anabranch as command
 from machine import missing
 
@@ -216,6 +217,54 @@ def test_receive_buffer_is_named_with_reinjections(tmp_path: Path) -> None:
     assert {"receive-buffer", "reinjection"} <= {each.kind for each in found}
 
 
+def test_buffer_and_losses_are_named_as_a_pair(tmp_path: Path) -> None:
+    loss = 'link.lte.reverse.loss={model="bernoulli",rate=0.02}'
+    _, captures = simulated(tmp_path, "flow.F.receive_buffer=64 kB", loss, ends=("server",))
+    found = {each.kind: each for each in captures.explain()}
+    pair = found["receive-buffer + random-loss"]
+    assert found["receive-buffer"].remedy in pair.remedy
+    assert found["random-loss"].remedy in pair.remedy
+
+
+def test_late_data_in_an_ample_window_are_a_queue(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, "flow.F.receive_buffer=200 kB", ends=("server",))
+    document = json.loads(json.dumps(captures.document))
+    connection = document["connections"][0]
+    way = captures.connections[0].way
+    main = max(connection["subflows"], key=lambda subflow: subflow["directions"][way]["bytes"])["directions"][way]
+    main["rtt_mean_s"] = 2.0 * main["rtt_min_s"] + 0.05
+    assert Captures(document).explain()[0].kind == "capacity"
+    connection["directions"][way]["reinjected_bytes"] = connection["directions"][way]["bytes"] // 4
+    connection["directions"][way]["waits"]["window_s"] = 0.5 * captures.connections[0].lasts_s
+    assert Captures(document).explain()[0].kind == "control"
+    # A window that the rate needs without queues is not ample.
+    connection["directions"][way]["window_bytes"] = 50_000
+    assert Captures(document).explain()[0].kind == "receive-buffer"
+
+
+@pytest.mark.parametrize(("late", "kind"), [((6.0, 6.0), "reverse-path"), ((1.5, 6.0), "control")])
+def test_one_late_subflow_is_no_slow_return_path(tmp_path: Path, late: tuple[float, float], kind: str) -> None:
+    _, captures = simulated(tmp_path, ends=("phone",))
+    document = json.loads(json.dumps(captures.document))
+    way = captures.connections[0].way
+    for ratio, subflow in zip(late, document["connections"][0]["subflows"], strict=True):
+        found = subflow["directions"][way]
+        found |= {
+            "position": "middle",
+            "rtt_mean_s": ratio * found["rtt_min_s"],
+            "lost_before_bytes": found["bytes"] // 10,
+        }
+    assert Captures(document).explain()[0].kind == kind
+
+
+def test_receiver_of_sctp_shows_no_idle_sender(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, "flow.F.protocol=cmt-sctp", ends=("phone",))
+    connection = captures.connection()
+    assert connection.is_beside_receiver
+    assert connection.share(connection.data["waits"]["idle_s"]) > 0.1
+    assert not {"application", "scheduler"} & {each.kind for each in captures.explain()}
+
+
 def test_scheduler_is_named_for_answers_on_slow_subflow(tmp_path: Path) -> None:
     requests = 'flow.F.workload={kind="request-response",response="30 kB"}'
     _, captures = simulated(tmp_path, requests, ends=("server",))
@@ -224,9 +273,10 @@ def test_scheduler_is_named_for_answers_on_slow_subflow(tmp_path: Path) -> None:
     way = captures.connections[0].way
     main = max(document["connections"][0]["subflows"], key=lambda subflow: subflow["directions"][way]["bytes"])
     main["directions"][way]["rtt_mean_s"] = 5.0 * main["directions"][way]["rtt_min_s"]
-    first, second = Captures(document).explain()
+    first, second, last = Captures(document).explain()
     assert (first.kind, first.basis) == ("control", "inferred")
     assert (second.kind, second.basis) == ("scheduler", "inferred")
+    assert last.kind == "unknown"
 
 
 def test_segmentation_offload_does_not_hide_full_links(tmp_path: Path) -> None:
@@ -406,3 +456,20 @@ def test_bytes_equal_the_counters_of_the_kernel(tmp_path: Path, settings: tuple[
     (connection,) = read_captures(file).connections
     found = [(part.bytes, part.way["retransmitted_bytes"], part.way["data_packets"]) for part in connection.parts]
     assert found == [(each["bytes_sent"], each["bytes_retrans"], each["data_segs_out"]) for each in counters]
+
+
+def test_duplicated_losses_point_to_the_scheduler(tmp_path: Path) -> None:
+    loss = 'link.lte.reverse.loss={model="bernoulli",rate=0.02}'
+    _, captures = simulated(tmp_path, "flow.F.scheduler=redundant", loss, ends=("server",))
+    assert "scheduler" in [each.kind for each in captures.explain()]
+    assert "send-buffer" not in [each.kind for each in captures.explain()]
+
+
+def test_unknown_times_show_no_idle_application(tmp_path: Path) -> None:
+    _, captures = simulated(tmp_path, 'flow.F.workload={kind="rate",rate="3 Mbit/s"}', ends=("server",))
+    document = json.loads(json.dumps(captures.document))
+    way = captures.connections[0].way
+    assert "application" in [each.kind for each in weak_findings(captures.connection())]
+    for subflow in document["connections"][0]["subflows"]:
+        subflow["directions"][way] |= {"rtt_min_s": None, "rtt_mean_s": None}
+    assert "application" not in [each.kind for each in weak_findings(Captures(document).connection())]

@@ -1,6 +1,7 @@
 """The search for settings: coordinate descent from today's, then further seeds for the best and for simpler choices.
 
-All runs have the full length, and all choices run with the same seeds (common random numbers).
+All runs have the full length, and all choices run with the same seeds (common random numbers). Where the results vary
+much with the seed, the descent uses several seeds. The choices that the seeds do not distinguish run with more of them.
 """
 
 from __future__ import annotations
@@ -36,6 +37,15 @@ _SEARCH_SHARE = 0.6
 _MAX_SWEEPS = 4
 _VERIFIED_CHOICES = 4
 """Number of best choices of the descent that run with all seeds."""
+_MIN_NOISE = 0.02
+"""Standard deviation over the mean of the first settings' results from which the descent uses several seeds."""
+_NOISY_SEEDS = 3
+_MAX_ROUNDS = 4
+"""Largest number of seeds of contested choices, as a multiple of `Options.reps`."""
+_MIN_CONTESTED_GAIN = 0.03
+"""Gain of the best choice below which a simpler one is named without further seeds if the interval includes no gain."""
+_ROUND_SHARE = 0.5
+"""Share of the remaining time that one round of further seeds may use."""
 
 
 @dataclass(frozen=True)
@@ -144,24 +154,25 @@ class _Search:
         self._base = current(facts)
         self._objective = Objective.of(first, facts.name, self._aim.objective)
         self._seed = int(first["seed"])
+        self._descent_seeds = [self._seed]
         self._scenario = scenario.with_settings(spread(facts))
         self._documents: dict[tuple[Choice, int], Document] = {}
         self._is_complete = True
 
     def advice(self) -> Advice:
         """Search, verify, and choose the simplest of equal choices."""
-        found = self._descend()
-        self._run([Choice(), self._aim.start(self._base), found], self._seeds)
-        if not self._has_all(Choice()) or not self._has_all(self._aim.start(self._base)):
+        start = self._aim.start(self._base)
+        self._run([Choice(), start], self._seeds)
+        if not self._has_all(Choice()) or not self._has_all(start):
             raise InputError("the time limit ended before the first settings had run; give a larger --time-limit")
+        if self._is_noisy(start):
+            self._descent_seeds = self._seeds[:_NOISY_SEEDS]
         singles = self._singles()
-        tried = sorted({choice for choice, _ in self._documents}, key=self._rank)
-        shorter = [found.without(key) for key, _ in found.changes]
-        shorter = [choice for choice in shorter if self._aim.allows(choice, self._base)]
-        self._run([*singles, *tried[:_VERIFIED_CHOICES], *shorter], self._seeds)
-        verified = sorted({choice for choice, _ in self._documents if self._has_all(choice)}, key=self._rank)
+        verified = self._verified(self._descend(start), singles)
+        allowed = [choice for choice in verified if self._aim.allows(choice, self._base)]
+        best = self._simplest(allowed, self._settled(allowed))
+        self._run([best], [seed for seed in self._possible_seeds if self._has(Choice(), [seed])])
         rows = [self._row(choice, choice in singles) for choice in verified]
-        best = self._simplest([choice for choice in verified if self._aim.allows(choice, self._base)])
         alone = [choice for choice in singles if self._has_all(choice)]
         single = min(alone, key=self._rank, default=None)
         over = None if single is None else self._measured(single, best).relative
@@ -180,12 +191,25 @@ class _Search:
 
     @property
     def _seeds(self) -> list[int]:
-        return [(self._seed + number) % LARGEST_SEED for number in range(self._options.reps)]
+        return self._seeds_of_rounds(0, 1)
 
-    def _descend(self) -> Choice:
-        """The best choice by the first seed that no change of one setting improves, nor of the first two together."""
-        best = self._aim.start(self._base)
-        self._run([Choice(), best], [self._seed], self._search_share())
+    @property
+    def _possible_seeds(self) -> list[int]:
+        return self._seeds_of_rounds(0, _MAX_ROUNDS)
+
+    def _seeds_of_rounds(self, begin: int, end: int) -> list[int]:
+        reps = self._options.reps
+        return [(self._seed + number) % LARGEST_SEED for number in range(begin * reps, end * reps)]
+
+    def _is_noisy(self, choice: Choice) -> bool:
+        """Whether the standard deviation of the results over the seeds exceeds `_MIN_NOISE` of their mean."""
+        values = [self._objective.value(self._documents[choice, seed]) for seed in self._seeds]
+        if len(values) < 2 or not all(map(math.isfinite, values)):  # noqa: PLR2004  no spread
+            return False
+        return statistics.stdev(values) > _MIN_NOISE * statistics.fmean(values)
+
+    def _descend(self, best: Choice) -> Choice:
+        """The best choice that no change of one setting improves, nor of the first two together."""
         pairs = self._pairs()
         for _ in range(_MAX_SWEEPS):
             before = best
@@ -196,6 +220,40 @@ class _Search:
             if best == before:
                 return best
         return best
+
+    def _verified(self, found: Choice, singles: Sequence[Choice]) -> list[Choice]:
+        """The choices that ran with all seeds, best first: the best of the descent, simpler ones, and single links."""
+        tried = {choice for choice, _ in self._documents}
+        ranked = sorted((each for each in tried if self._has(each, self._descent_seeds)), key=self._descent_rank)
+        shorter = [found.without(key) for key, _ in found.changes]
+        shorter = [choice for choice in shorter if self._aim.allows(choice, self._base)]
+        self._run([found, *singles, *ranked[:_VERIFIED_CHOICES], *shorter], self._seeds)
+        return sorted({choice for choice, _ in self._documents if self._has_all(choice)}, key=self._rank)
+
+    def _settled(self, verified: Sequence[Choice]) -> Choice:
+        """The best choice after further seeds for it and for the choices that its interval does not exclude.
+
+        Args:
+            verified: Choices that ran with all seeds, best first.
+
+        """
+        left = list(verified)
+        for number in range(1, _MAX_ROUNDS):
+            left = [left[0], *(each for each in left[1:] if self._is_contested(each, left[0]))]
+            if len(left) == 1:
+                break
+            further = self._seeds_of_rounds(number, number + 1)
+            self._run([Choice(), *left], further, _ROUND_SHARE)
+            if not all(self._has(each, further) for each in left):
+                break
+            seeds = self._seeds_of_rounds(0, number + 1)
+            left.sort(key=lambda choice: self._order(choice, seeds))
+        return left[0]
+
+    def _is_contested(self, choice: Choice, best: Choice) -> bool:
+        """Whether the best choice gains much in the mean, and its interval includes no gain."""
+        measured = self._measured(choice, best)
+        return measured.relative >= _MIN_CONTESTED_GAIN and self._ties(choice, best)
 
     def _pairs(self) -> list[tuple[tuple[str, Any], ...]]:
         """Changes of the first two settings together: a larger buffer may help only with another control."""
@@ -212,8 +270,8 @@ class _Search:
             for key, value in change:
                 variant = variant.having(key, value, self._base)
             variants.append(variant)
-        self._run(variants, [self._seed], self._search_share())
-        return min([best, *(each for each in variants if self._has(each, self._seed))], key=self._rank)
+        self._run(variants, self._descent_seeds, self._search_share())
+        return min([best, *(each for each in variants if self._has(each, self._descent_seeds))], key=self._descent_rank)
 
     def _search_share(self) -> float:
         """Share of the remaining time that the descent may use."""
@@ -236,17 +294,22 @@ class _Search:
             else:
                 self._is_complete = False
 
-    def _rank(self, choice: Choice) -> tuple[float, int, float, str]:
-        """Order of choices: by the objective, then the simpler one."""
-        values = [self._objective.value(self._documents[choice, s]) for s in self._seeds if self._has(choice, s)]
-        mean = statistics.fmean(values) if values else math.nan
+    def _order(self, choice: Choice, seeds: Sequence[int]) -> tuple[float, int, float, str]:
+        """Order of choices: by the mean objective over seeds, then the simpler one."""
+        mean = statistics.fmean(self._objective.value(self._documents[choice, seed]) for seed in seeds)
         return (mean if self._objective.is_time else -mean), *_simplicity(choice)
 
-    def _has(self, choice: Choice, seed: int) -> bool:
-        return (choice, seed) in self._documents
+    def _rank(self, choice: Choice) -> tuple[float, int, float, str]:
+        return self._order(choice, self._seeds)
+
+    def _descent_rank(self, choice: Choice) -> tuple[float, int, float, str]:
+        return self._order(choice, self._descent_seeds)
+
+    def _has(self, choice: Choice, seeds: Sequence[int]) -> bool:
+        return all((choice, seed) in self._documents for seed in seeds)
 
     def _has_all(self, choice: Choice) -> bool:
-        return all(self._has(choice, seed) for seed in self._seeds)
+        return self._has(choice, self._seeds)
 
     def _singles(self) -> list[Choice]:
         """Each link alone with today's other settings: the connection begins there, and all others are backup."""
@@ -261,15 +324,19 @@ class _Search:
         ]
 
     def _measured(self, before: Choice, after: Choice) -> Measured:
-        pairs = [(self._documents[before, seed], self._documents[after, seed]) for seed in self._seeds]
+        """The gains over all seeds with which both ran."""
+        seeds = [seed for seed in self._possible_seeds if self._has_pair(before, after, seed)]
+        pairs = [(self._documents[before, seed], self._documents[after, seed]) for seed in seeds]
         return Measured(self._objective, tuple(self._objective.gain(*pair) for pair in pairs))
+
+    def _has_pair(self, before: Choice, after: Choice, seed: int) -> bool:
+        return self._has(before, [seed]) and self._has(after, [seed])
 
     def _row(self, choice: Choice, is_single: bool) -> Row:
         return Row(choice, self._measured(Choice(), choice), is_single)
 
-    def _simplest(self, verified: Sequence[Choice]) -> Choice:
+    def _simplest(self, verified: Sequence[Choice], best: Choice) -> Choice:
         """The simplest choice that ties with the best one."""
-        best = verified[0]
         return min((each for each in verified if self._ties(each, best)), key=_simplicity)
 
     def _ties(self, choice: Choice, best: Choice) -> bool:

@@ -7,6 +7,7 @@ result the remedy is a setting. From a capture it is a kind of remedies, of whic
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from dataclasses import dataclass
@@ -25,10 +26,17 @@ if TYPE_CHECKING:
 
     from anabranch.bench.labelled import LabelledRun
 
+_LOSS_KINDS = ("random-loss", "control", "queue-too-short")
+_WINDOW_KINDS = ("receive-buffer", "buffers")
 SIMILAR_KINDS: dict[str, tuple[str, ...]] = {
-    "random-loss": ("random-loss", "control", "queue-too-short"),
-    "receive-buffer": ("receive-buffer", "buffers"),
+    "random-loss": _LOSS_KINDS,
+    "receive-buffer": _WINDOW_KINDS,
     "send-buffer": ("send-buffer", "buffers"),
+    "receive-buffer + random-loss": tuple(
+        f"{first} + {second}"
+        for window, loss in itertools.product(_WINDOW_KINDS, _LOSS_KINDS)
+        for first, second in ((window, loss), (loss, window))
+    ),
 }
 """Kinds of remedies that count as right for a kind of finding in a capture, because packets do not distinguish them."""
 _MAX_REGRET = 1.0

@@ -10,19 +10,24 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from anabranch.explain.capture_requests import answer_bytes, waits_for_requests
 from anabranch.explain.observed import DUPLICATES, MIN_LOSS, MULTIPATH, Finding
+from anabranch.explain.quantities import kb, mbps, ms, percent
+from anabranch.explain.weak_signs import WEAK_CONFIDENCE, weak_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch.explain.observed import Observed, Part
 
 MAX_FINDINGS = 3
 _MIN_CONFIDENCE = 0.1
-_MIN_WEAK_CONFIDENCE = 0.02
-"""Confidence from which on a cause follows where nothing is to mend, and the largest one that it has there."""
-_MIN_SURE_CONFIDENCE = 0.25
-"""Confidence from which on nothing to mend is no further answer."""
+_MIN_SURE_CONFIDENCE = 0.45
+"""Confidence of an inferred cause from which on nothing to mend is no further answer."""
+_MIN_FIRM_CONFIDENCE = 0.25
+"""Confidence from which on a pair of causes is named rather than nothing to mend."""
+_MIN_NEAR_FULL_RATIO = 0.8
+"""Ratio of the goodput to the sum of the largest rates from which on nothing to mend is a further answer."""
 _LATE_DATA_WEIGHT = 0.3
 """Weight of a full receive window if a long queue makes data late: a larger window fills the queue, too."""
 _LOSSY_WEIGHT = 0.3
@@ -37,15 +42,29 @@ _MAX_SHORT_TRIPS = 12
 _MAX_SMALL_SEGMENT_BYTES = 700
 _MIN_QUEUE_RTT_RATIO = 4.0
 """Ratio of the mean to the smallest round-trip time from which on a queue delays the path."""
+_MIN_LATE_DATA_RTT_RATIO = 1.75
+"""The ratio if late data fill the receive window."""
+_MIN_LATE_DATA_WINDOW_SHARE = 0.2
+"""Share of time without room in the receive window from which on late data may fill it."""
+_MIN_AMPLE_WINDOW_RATIO = 1.5
+"""Ratio of the receive window to the data of the longest round trip from which on the window suffices."""
 _DELAYED_ACK_S = 0.045
 """Time by which delayed acknowledgements lengthen round-trip times."""
 _MIN_FLAT_RATIO = 0.9
 """Ratio of the mean to the largest number of bytes in flight from which on a limit keeps the number constant."""
+_MAX_VARYING_RATIO = 0.5
+"""The ratio up to which the number varies so much that no buffer is full."""
 _MAX_UNUSED_SHARE = 0.02
 _MIN_PACKETS_PER_ACK = 4.0
 """Data packets per acknowledgement from which on acknowledgements are lost or wait in a queue of the return path."""
+_MIN_FEW_PACKETS_PER_ACK = 2.5
+"""The number of packets if all subflows are late, too."""
 _MIN_LATE_ACK_RTT_RATIO = 3.0
 """Ratio of the mean to the smallest round-trip time from which on acknowledgements wait on the return path."""
+_MIN_ALL_LATE_RTT_RATIO = 5.0
+"""The ratio from which on late subflows share their return path, if losses of whole bursts occur."""
+_MIN_BURST_LOSS = 0.05
+"""Share of repeated bytes from which on whole bursts are lost: rare acknowledgements release long ones."""
 _MIN_REPEATED_SHARE = 0.01
 """Share of the data that arrives a second time from which on acknowledgements are late or lost."""
 _MIN_REINJECTED_SHARE = 0.05
@@ -66,13 +85,8 @@ _MIN_STEADY_RATE_RATIO = 0.8
 """Ratio of the goodput to the largest rate from which on the rate is constant."""
 _MIN_FULL_PAYLOAD_RATIO = 0.9
 """Ratio of the mean to the largest payload below which packets are sent before they are full."""
-_MAX_IDLE_BYTES_RATIO = 0.05
-"""Ratio of a subflow's bytes to those of the busiest subflow below which the subflow is idle."""
 _REINJECTION_WEIGHT = 0.6
 """Part of the reinjected share that counts: reinjections follow from full buffers more often than they cause them."""
-_DIVIDED_ANSWERS_WEIGHT = 0.1
-"""Weight of remedies that spread responses over subflows, if responses hardly wait in a queue."""
-_MIN_REQUESTS = 5
 _ASSUMED_MISSED_SHARE = 0.3
 """Estimated missed share of the rate of a subflow whose largest rate is unknown."""
 _EXPLAINED_BY_FULL_LINKS = ("receive-buffer", "send-buffer", "application", "random-loss", "timeouts")
@@ -83,21 +97,36 @@ def findings(connection: Observed) -> tuple[Finding, ...]:
     """At most three findings, the one that costs most first; one of kind "capacity" or "unknown" if no rule applies."""
     if not connection.data["bytes"]:
         return (_nothing_sent(connection),)
-    if _answer_bytes(connection):
-        return _waits_for_requests(connection)
+    if answer_bytes(connection):
+        return waits_for_requests(connection)
     ranked = sorted((each for rule in RULES for each in rule(connection)), key=lambda each: -each.confidence)
     by_kind: dict[str, Finding] = {}
     for finding in ranked:
         by_kind.setdefault(finding.kind, finding)
-    possible = [each for each in by_kind.values() if not _is_excluded(connection, each)]
-    likely = [each for each in possible if each.confidence >= _MIN_CONFIDENCE][:MAX_FINDINGS]
+    likely = [
+        each for each in by_kind.values() if each.confidence >= _MIN_CONFIDENCE and not _is_excluded(connection, each)
+    ]
+    # The most likely of the other causes follow, in case that the evidence misleads.
+    weak = [_weakened(each) for each in by_kind.values() if each.confidence >= WEAK_CONFIDENCE]
+    further: dict[str, Finding] = {}
+    for finding in (*weak_findings(connection), *weak):
+        if all(each.kind != finding.kind for each in likely):
+            further.setdefault(finding.kind, finding)
     if not likely:
-        # The most likely of the other causes follow, in case that the links are not full.
-        weak = [each for each in by_kind.values() if each.confidence >= _MIN_WEAK_CONFIDENCE]
-        return (_nothing_found(connection), *map(_weakened, weak))[:MAX_FINDINGS]
-    if len(likely) < MAX_FINDINGS and likely[0].confidence < _MIN_SURE_CONFIDENCE:
-        likely.append(_nothing_found(connection))
-    return tuple(likely)
+        return (_nothing_found(connection), *further.values())[:MAX_FINDINGS]
+    return _likely_first(connection, likely, further)
+
+
+def _likely_first(
+    connection: Observed, likely: Sequence[Finding], further: Mapping[str, Finding]
+) -> tuple[Finding, ...]:
+    """The likely causes, then a pair of them, further ones, or nothing to mend."""
+    pair = _pair(likely, further)
+    is_doubtful = likely[0].confidence < _MIN_FIRM_CONFIDENCE
+    if _may_gain_nothing(connection, likely[0]) and (is_doubtful or not pair):
+        named = [likely[0], *pair, *likely[1:], *further.values()]
+        return (*named[: MAX_FINDINGS - 1], _perhaps_nothing(connection))
+    return (*likely[: MAX_FINDINGS - len(pair)], *pair, *further.values())[:MAX_FINDINGS]
 
 
 def _is_excluded(connection: Observed, finding: Finding) -> bool:
@@ -107,23 +136,36 @@ def _is_excluded(connection: Observed, finding: Finding) -> bool:
 
 def _weakened(finding: Finding) -> Finding:
     """A finding with less confidence than any that is likely."""
-    return replace(finding, confidence=min(finding.confidence, _MIN_WEAK_CONFIDENCE))
+    return replace(finding, confidence=min(finding.confidence, WEAK_CONFIDENCE))
 
 
-def _mbps(rate_bps: float) -> str:
-    return f"{rate_bps * 1e-6:.3g} Mbit/s"
+def _pair(likely: Sequence[Finding], further: Mapping[str, Finding]) -> list[Finding]:
+    """A small receive buffer and losses together: alone, neither remedy may help."""
+    named = {each.kind: each for each in likely}
+    loss, buffer = named.get("random-loss"), named.get("receive-buffer") or further.get("receive-buffer")
+    if loss is None or buffer is None:
+        return []
+    text = f"The receive window and the losses of the subflow {loss.subject} may limit the rate together."
+    confidence = min(buffer.confidence, loss.confidence)
+    kind = "receive-buffer + random-loss"
+    return [Finding(kind, loss.subject, text, f"{buffer.remedy} {loss.remedy}", False, confidence)]
 
 
-def _ms(time_s: float) -> str:
-    return f"{time_s * 1e3:.3g} ms"
+def _may_gain_nothing(connection: Observed, first: Finding) -> bool:
+    """Whether the most likely cause may cost nothing: it is uncertain, or the links are as good as full."""
+    is_near_full = connection.goodput_bps >= _MIN_NEAR_FULL_RATIO * (_largest_bps(connection) or float("inf"))
+    return is_near_full or connection.is_full or (first.confidence < _MIN_SURE_CONFIDENCE and not first.is_measured)
 
 
-def _kb(size: float) -> str:
-    return f"{size / 1e3:,.0f} kB"
+def _perhaps_nothing(connection: Observed) -> Finding:
+    largest_bps = _largest_bps(connection)
+    known = f", and the sum of the largest rates of the subflows is {mbps(largest_bps)}" if largest_bps else ""
+    text = f"Perhaps nothing is to mend: the rate is {mbps(connection.goodput_bps)}{known}."
+    return Finding("capacity" if connection.is_full else "unknown", "", text, "", False, 0.0)
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+def _largest_bps(connection: Observed) -> float:
+    return sum(part.way["largest_rate_bps"] or 0.0 for part in connection.used)
 
 
 def _nothing_sent(connection: Observed) -> Finding:
@@ -135,55 +177,20 @@ def _nothing_sent(connection: Observed) -> Finding:
 
 
 def _nothing_found(connection: Observed) -> Finding:
-    rate = f"The rate is {_mbps(connection.goodput_bps)}."
+    rate = f"The rate is {mbps(connection.goodput_bps)}."
     if connection.is_full:
-        trips = ", ".join(f"{_ms(part.mean_rtt_s)} against {_ms(part.rtt_s)}" for part in connection.used)
+        trips = ", ".join(f"{ms(part.mean_rtt_s)} against {ms(part.rtt_s)}" for part in connection.used)
         text = f"Nothing to mend: each link is full (mean round-trip time against the smallest one: {trips}). {rate}"
         window = connection.share(connection.data["waits"]["window_s"])
         if window >= _MIN_CONFIDENCE:
             text += (
-                f" The receive window has no room during {_percent(window)} of the time; a larger one helps only if "
+                f" The receive window has no room during {percent(window)} of the time; a larger one helps only if "
                 "round trips are long without a queue."
             )
         return Finding("capacity", "", text, "", False, 0.0)
-    sending = _percent(connection.share(connection.data["waits"]["sending_s"]))
+    sending = percent(connection.share(connection.data["waits"]["sending_s"]))
     text = f"No rule applies, although not every link is full: data is in flight for {sending} of the time. {rate}"
     return Finding("unknown", "", text, "", False, 0.0)
-
-
-def _answer_bytes(connection: Observed) -> float:
-    """Bytes for each request of the other end, if the sender never has two answers in flight; otherwise 0."""
-    requests = sum(part.back["data_packets"] for part in connection.parts)
-    if requests < _MIN_REQUESTS or not connection.other["bytes"]:
-        return 0.0
-    each = float(connection.data["bytes"]) / requests
-    longest = max(part.way["longest"] for part in connection.parts)
-    is_one = each > longest and _MIN_FLAT_RATIO * each <= connection.data["flight_bytes"] < 2.0 * each
-    return each if is_one else 0.0
-
-
-def _waits_for_requests(connection: Observed) -> tuple[Finding, ...]:
-    text = (
-        f"The other end sends a request for each {_kb(_answer_bytes(connection))}, and the next one after the answer: "
-        f"round trips limit the rate of {_mbps(connection.goodput_bps)}, and no rule names a setting that helps. "
-        "Larger or parallel requests would."
-    )
-    nothing = Finding("unknown", "", text, "", True, 0.0)
-    main = max(connection.parts, key=lambda part: part.bytes)
-    others = [part for part in connection.parts if part is not main and not part.subflow["is_backup"]]
-    if not others or any(part.bytes > _MAX_IDLE_BYTES_RATIO * main.bytes for part in others):
-        return (nothing,)
-    text = (
-        f"Answers of {_kb(_answer_bytes(connection))} wait in the queue of {main.name}, and others carry "
-        f"next to nothing (round-trip time {_ms(main.mean_rtt_s)} on average, {_ms(main.rtt_s)} without a queue)."
-    )
-    is_queued = bool(main.rtt_s) and main.mean_rtt_s >= _MIN_LATE_ACK_RTT_RATIO * main.rtt_s
-    weight = 1.0 if is_queued else _DIVIDED_ANSWERS_WEIGHT
-    divided = (
-        Finding("control", main.name, text, "Use a control that keeps queues short (BBR).", False, 0.3 * weight),
-        Finding("scheduler", main.name, text, "Use a scheduler that splits each response.", False, 0.25 * weight),
-    )
-    return divided if is_queued else (nothing, *divided)
 
 
 def _receive_buffer(connection: Observed) -> Iterator[Finding]:
@@ -194,7 +201,7 @@ def _receive_buffer(connection: Observed) -> Iterator[Finding]:
         mean = data["flight_mean_bytes"] or 0.0
         if longest and mean > _MIN_FLAT_RATIO * data["flight_bytes"] and not connection.retransmitted_share:
             text = (
-                f"Never more than {_kb(data['flight_bytes'])} are in flight. The scale of the receive window is "
+                f"Never more than {kb(data['flight_bytes'])} are in flight. The scale of the receive window is "
                 "unknown, so the window or the send buffer limits it."
             )
             remedy = "Enlarge the receive and send buffers (Linux: net.ipv4.tcp_rmem, net.ipv4.tcp_wmem)."
@@ -202,8 +209,8 @@ def _receive_buffer(connection: Observed) -> Iterator[Finding]:
         return
     share = connection.share(waited)
     text = (
-        f"The sender waits for the receive window during {_percent(share)} of the time; the window is at most "
-        f"{_kb(window or 0)}, and up to {_kb(data['flight_bytes'])} are unacknowledged."
+        f"The sender waits for the receive window during {percent(share)} of the time; the window is at most "
+        f"{kb(window or 0)}, and up to {kb(data['flight_bytes'])} are unacknowledged."
     )
     remedy = "Enlarge the receive buffer (Linux: net.ipv4.tcp_rmem), or let the application read faster."
     # A larger buffer gains nothing on full links, unless duplicates fill them.
@@ -222,30 +229,29 @@ def _receive_buffer(connection: Observed) -> Iterator[Finding]:
 
 def _application(connection: Observed) -> Iterator[Finding]:
     share = connection.share(connection.data["waits"]["idle_s"])
-    text = f"During {_percent(share)} of the time all data is acknowledged and nothing new is sent."
+    text = f"During {percent(share)} of the time all data is acknowledged and nothing new is sent."
     remedy = "The application has to write more, or earlier."
-    yield Finding("application", "", text, remedy, True, share)
+    if not connection.is_beside_receiver:
+        yield Finding("application", "", text, remedy, True, share)
     packets = sum(part.way["data_packets"] for part in connection.used)
     longest = max((part.way["longest"] for part in connection.used), default=0)
     mean = sum(part.bytes for part in connection.used) / max(1, packets)
     rate = connection.goodput_bps
     rates = [(rate, connection.data["largest_rate_bps"])]
-    rates += [(part.goodput_bps, part.way["largest_rate_bps"]) for part in _busiest(connection)]
+    rates += [
+        (part.goodput_bps, part.way["largest_rate_bps"])
+        for part in sorted(connection.used, key=lambda each: -each.bytes)[:1]
+    ]
     is_steady = any(mean_bps >= _MIN_STEADY_RATE_RATIO * (largest or float("inf")) for mean_bps, largest in rates)
     # With segmentation offload, packets differ in length even if the application writes enough.
     is_offloaded = any(part.way["longest"] > (part.way["mss"] or part.way["longest"]) for part in connection.used)
     is_filled = mean >= _MIN_FULL_PAYLOAD_RATIO * longest
     if is_steady and not (connection.retransmitted_share >= MIN_LOSS or is_filled or is_offloaded):
         text = (
-            f"The rate is steady at {_mbps(rate)} without losses, and packets leave before they are full "
+            f"The rate is steady at {mbps(rate)} without losses, and packets leave before they are full "
             f"({mean:.0f} of {longest} bytes): the application writes at this rate."
         )
         yield Finding("application", "", text, remedy, False, 1.0)
-
-
-def _busiest(connection: Observed) -> list[Part]:
-    """The subflow with the most bytes; none without data."""
-    return sorted(connection.used, key=lambda part: -part.bytes)[:1]
 
 
 def _is_flat(connection: Observed) -> bool:
@@ -265,22 +271,32 @@ def _send_buffer(connection: Observed) -> Iterator[Finding]:
     if not _is_flat(connection):
         return
     text = (
-        f"The bytes in flight stay at {_kb(data['flight_mean_bytes'])}, with a receive window of "
-        f"{_kb(data['window_bytes'] or 0)}: the send buffer or the application limits them."
+        f"The bytes in flight stay at {kb(data['flight_mean_bytes'])}, with a receive window of "
+        f"{kb(data['window_bytes'] or 0)}: the send buffer or the application limits them."
     )
     remedy = "Enlarge the send buffer (Linux: net.ipv4.tcp_wmem, SO_SNDBUF)."
     yield Finding("send-buffer", "", text, remedy, False, 0.6)
 
 
 def _bloated(connection: Observed) -> list[Part]:
-    """The subflows with a long queue."""
+    """The subflows with a long queue, or with one whose late data fill the receive window."""
+    ratio, queued_s = _MIN_QUEUE_RTT_RATIO, 2.0 * _DELAYED_ACK_S
+    if _late_data_fill_window(connection):
+        ratio, queued_s = _MIN_LATE_DATA_RTT_RATIO, _DELAYED_ACK_S
     return [
         part
         for part in connection.used
-        if part.rtt_s
-        and part.mean_rtt_s >= _MIN_QUEUE_RTT_RATIO * part.rtt_s
-        and part.mean_rtt_s - part.rtt_s >= 2.0 * _DELAYED_ACK_S
+        if part.rtt_s and part.mean_rtt_s >= ratio * part.rtt_s and part.mean_rtt_s - part.rtt_s >= queued_s
     ]
+
+
+def _late_data_fill_window(connection: Observed) -> bool:
+    """Whether the window would suffice for the rate without queues, but is full, so that data are reinjected."""
+    longest_s = max((part.rtt_s for part in connection.used), default=0.0)
+    needed_bytes = _MIN_AMPLE_WINDOW_RATIO * connection.goodput_bps / 8.0 * longest_s
+    is_full = connection.share(connection.data["waits"]["window_s"]) >= _MIN_LATE_DATA_WINDOW_SHARE
+    is_ample = (connection.data["window_bytes"] or 0.0) >= needed_bytes
+    return is_full and is_ample and connection.reinjected_share >= DUPLICATES and len(connection.used) > 1
 
 
 def _reinjecting_buffer(connection: Observed) -> Iterator[Finding]:
@@ -293,7 +309,7 @@ def _reinjecting_buffer(connection: Observed) -> Iterator[Finding]:
     if is_late or _is_redundant(connection) or not _has_room(connection):
         return
     text = (
-        f"{_percent(share)} of the sent bytes were reinjected on another subflow, although the receive window has "
+        f"{percent(share)} of the sent bytes were reinjected on another subflow, although the receive window has "
         "room: the send buffer is full of unacknowledged data."
     )
     remedy = "Enlarge the send buffer (Linux: net.ipv4.tcp_wmem, SO_SNDBUF)."
@@ -338,7 +354,7 @@ def _path_not_used(connection: Observed) -> Iterator[Finding]:
 def _backup(connection: Observed) -> Iterator[Finding]:
     for part in connection.parts:
         if part.subflow["is_backup"] and part.bytes <= _MAX_UNUSED_SHARE * connection.data["bytes"]:
-            text = f"The subflow {part.name} is a backup, and carries {_kb(part.bytes)}."
+            text = f"The subflow {part.name} is a backup, and carries {kb(part.bytes)}."
             remedy = "Remove the flag (Linux: ip mptcp endpoint change id N nobackup)."
             yield Finding("backup", part.name, text, remedy, True, 0.6)
 
@@ -351,7 +367,7 @@ def _path_down(connection: Observed) -> Iterator[Finding]:
         is_lost = unanswered is not None and unanswered < part.way["new_bytes"]
         if silent > _MIN_CONFIDENCE and len(connection.used) > 1 and is_lost:
             text = (
-                f"The subflow {part.name} is silent during the last {_percent(silent)} of the time, with "
+                f"The subflow {part.name} is silent during the last {percent(silent)} of the time, with "
                 "unacknowledged data."
             )
             yield Finding("path-down", part.name, text, "Check this path.", True, silent * part.weight)
@@ -364,7 +380,7 @@ def _timeouts(connection: Observed) -> Iterator[Finding]:
         if count:
             text = (
                 f"The subflow {part.name} waits for {count} retransmission timeouts during "
-                f"{_percent(part.waits('timeout'))} of the time."
+                f"{percent(part.waits('timeout'))} of the time."
             )
             yield Finding("timeouts", part.name, text, "Use RACK-TLP, and a smaller lowest timeout.", True, share)
 
@@ -378,7 +394,7 @@ def _loss(connection: Observed) -> Iterator[Finding]:
             continue
         text = (
             f"The subflow {part.name} repeats {100 * part.loss:.2g} % of its bytes, although its link is mostly not "
-            f"full (mean round-trip time {_ms(part.mean_rtt_s)}, smallest one {_ms(part.rtt_s)}): packets are lost at "
+            f"full (mean round-trip time {ms(part.mean_rtt_s)}, smallest one {ms(part.rtt_s)}): packets are lost at "
             "random, or in a queue shorter than a round trip."
         )
         remedy = "Use a control that does not take each loss for congestion (BBR), or a longer queue."
@@ -408,26 +424,34 @@ def _missed(part: Part) -> float:
 def _sign_of_slow_way_back(connection: Observed) -> str:
     """Beginning of a sentence if acknowledgements are late or lost; otherwise empty."""
     used = connection.used
-    if not any(part.rtt_s and part.mean_rtt_s >= _MIN_LATE_ACK_RTT_RATIO * part.rtt_s for part in used):
+    is_late = [part.rtt_s and part.mean_rtt_s >= _MIN_LATE_ACK_RTT_RATIO * part.rtt_s for part in used]
+    if not any(is_late):
         return ""
     each = sum(part.way["data_packets"] for part in used) / max(1, sum(part.back["packets"] for part in used))
     if each >= _MIN_PACKETS_PER_ACK:
         return f"There is one acknowledgement for {each:.1f} data packets"
+    # A long queue of one link delays its subflow only.
+    if not all(is_late):
+        return ""
     # Data that passes the interface twice behind the lossy link had arrived the first time.
     again = sum(part.way["retransmitted_bytes"] for part in used) / sum(part.bytes for part in used)
     is_after_losses = any(part.way["lost_before_bytes"] for part in used)
-    return (
-        f"{100 * again:.2g} % of the data arrive a second time"
-        if is_after_losses and again >= _MIN_REPEATED_SHARE
-        else ""
-    )
+    if is_after_losses and again >= _MIN_REPEATED_SHARE:
+        return f"{100 * again:.2g} % of the data arrive a second time"
+    # The interface of the sender shows that acknowledgements are few; others may be before the slow link.
+    is_everywhere = len(used) > 1 and all(part.mean_rtt_s >= _MIN_ALL_LATE_RTT_RATIO * part.rtt_s for part in used)
+    largest = max(part.loss for part in used)
+    is_shown = each >= _MIN_FEW_PACKETS_PER_ACK or all(part.way["position"] != "sender" for part in used)
+    if connection.protocol != "sctp" and is_everywhere and is_shown and largest >= _MIN_BURST_LOSS:
+        return f"All subflows are late, and one repeats {percent(largest)} of its bytes"
+    return ""
 
 
 def _reverse_path(connection: Observed) -> Iterator[Finding]:
     cause = _sign_of_slow_way_back(connection)
     if not cause:
         return
-    trips = ", ".join(f"{_ms(part.mean_rtt_s)} instead of {_ms(part.rtt_s)}" for part in connection.used)
+    trips = ", ".join(f"{ms(part.mean_rtt_s)} instead of {ms(part.rtt_s)}" for part in connection.used)
     text = f"{cause}, and round trips take {trips}: acknowledgements wait on the return path, or are lost there."
     remedy = "Give acknowledgements priority on the return path, or raise its rate."
     yield Finding("reverse-path", "", text, remedy, False, 0.6)
@@ -438,8 +462,8 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
         return
     for part in _bloated(connection):
         text = (
-            f"The round-trip time of the subflow {part.name} is {_ms(part.mean_rtt_s)} on average, "
-            f"{part.mean_rtt_s / part.rtt_s:.1f} times the smallest ({_ms(part.rtt_s)}): a long queue is full."
+            f"The round-trip time of the subflow {part.name} is {ms(part.mean_rtt_s)} on average, "
+            f"{part.mean_rtt_s / part.rtt_s:.1f} times the smallest ({ms(part.rtt_s)}): a long queue is full."
         )
         remedy = "Use fq_codel or CAKE at the bottleneck, or limit its queue to about a round trip."
         if len(connection.used) == 1:
@@ -449,29 +473,30 @@ def _bufferbloat(connection: Observed) -> Iterator[Finding]:
         # The sender can choose another congestion control, but cannot change every queue.
         text = (
             f"The congestion control fills the queue of the subflow {part.name} (round-trip time "
-            f"{_ms(part.mean_rtt_s)} on average), and its late data delay the others."
+            f"{ms(part.mean_rtt_s)} on average), and its late data delay the others."
         )
         yield Finding("control", part.name, text, "Use a control that keeps queues short (BBR).", False, 0.36)
         if connection.data["flight_bytes"] >= _MIN_FLAT_RATIO * (connection.data["window_bytes"] or float("inf")):
             text = (
                 f"Data that wait for the late subflow {part.name} fill the receive window: up to "
-                f"{_kb(connection.data['flight_bytes'])} of {_kb(connection.data['window_bytes'])}."
+                f"{kb(connection.data['flight_bytes'])} of {kb(connection.data['window_bytes'])}."
             )
             remedy = "Use a scheduler that avoids subflows whose data would arrive late."
             yield Finding("scheduler", part.name, text, remedy, False, 0.34)
 
 
 def _is_redundant(connection: Observed) -> bool:
-    """Whether other subflows carry all data of a subflow, too, and all fill their links."""
+    """Whether other subflows carry all data of a subflow, too, and no full buffer is the reason."""
     repeated = connection.reinjected_share * sum(part.bytes for part in connection.parts)
     least = min((part.way["new_bytes"] for part in connection.used), default=0)
     is_all = len(connection.used) > 1 and repeated >= _MIN_DUPLICATED_SHARE * least
-    return is_all and all(part.is_full for part in connection.used)
+    mean, largest = connection.data["flight_mean_bytes"] or 0.0, connection.data["flight_bytes"]
+    return is_all and (all(part.is_full for part in connection.used) or mean <= _MAX_VARYING_RATIO * largest)
 
 
 def _reinjection(connection: Observed) -> Iterator[Finding]:
     share = connection.reinjected_share
-    text = f"{_percent(share)} of the sent bytes had been sent on another subflow before."
+    text = f"{percent(share)} of the sent bytes had been sent on another subflow before."
     remedy = "Enlarge the receive buffer, or use a scheduler that does not duplicate data."
     if _is_redundant(connection) and _has_room(connection):
         text = f"The scheduler duplicates all data of a subflow: {text}"
@@ -482,11 +507,11 @@ def _reinjection(connection: Observed) -> Iterator[Finding]:
 
 def _scheduler(connection: Observed) -> Iterator[Finding]:
     whole = connection.share(connection.data["waits"]["idle_s"])
-    for part in connection.parts:
+    for part in connection.parts if not connection.is_beside_receiver else ():
         idle = max(0.0, part.waits("idle") - whole)
         if len(connection.parts) < 2 or part.subflow["is_backup"] or not part.bytes:  # noqa: PLR2004
             continue
-        text = f"The subflow {part.name} has nothing in flight during {_percent(idle)} of the time, while others send."
+        text = f"The subflow {part.name} has nothing in flight during {percent(idle)} of the time, while others send."
         remedy = "Use a scheduler that fills all subflows, and larger buffers."
         yield Finding("scheduler", part.name, text, remedy, True, idle * part.weight)
 
@@ -509,8 +534,8 @@ def _equal_shares(connection: Observed) -> Iterator[Finding]:
             if part.is_full or part.way["timeouts"] or is_lossy or not is_alike:
                 continue
             text = (
-                f"The subflow {part.name} carries as much as {slow.name} ({_kb(part.way['new_bytes'])} and "
-                f"{_kb(slow.way['new_bytes'])}), although only the latter fills its link: the scheduler serves them in "
+                f"The subflow {part.name} carries as much as {slow.name} ({kb(part.way['new_bytes'])} and "
+                f"{kb(slow.way['new_bytes'])}), although only the latter fills its link: the scheduler serves them in "
                 "turn."
             )
             remedy = "Use a scheduler that fills all subflows."
@@ -527,8 +552,8 @@ def _slow_start(connection: Observed) -> Iterator[Finding]:
     if not trip or connection.lasts_s > _MAX_SHORT_TRIPS * trip:
         return
     text = (
-        f"The transfer of {_kb(connection.data['bytes'])} lasts {connection.lasts_s / trip:.1f} round trips of "
-        f"{_ms(trip)}: it ends in slow start."
+        f"The transfer of {kb(connection.data['bytes'])} lasts {connection.lasts_s / trip:.1f} round trips of "
+        f"{ms(trip)}: it ends in slow start."
     )
     remedy = "Use a larger initial window, or one connection for several transfers."
     yield Finding("slow-start", "", text, remedy, True, 0.7)
@@ -543,8 +568,8 @@ def _burst_limit(connection: Observed) -> Iterator[Finding]:
         if part.is_full or part.loss >= MIN_LOSS or not is_held_back:
             continue
         text = (
-            f"The path {part.name} carries {_mbps(part.goodput_bps)} of at most "
-            f"{_mbps(part.way['largest_rate_bps'] or 0.0)} without losses or a queue: the sender limits its bursts, or "
+            f"The path {part.name} carries {mbps(part.goodput_bps)} of at most "
+            f"{mbps(part.way['largest_rate_bps'] or 0.0)} without losses or a queue: the sender limits its bursts, or "
             "divides its buffers among the paths."
         )
         yield Finding("association", part.name, text, "Permit longer bursts, and larger buffers.", False, _missed(part))

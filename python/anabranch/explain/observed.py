@@ -32,6 +32,8 @@ DUPLICATES = 0.15
 """Share of reinjected bytes from which on a remedy can help although all links are full."""
 _MIN_SENDING_SHARE = 0.5
 """Share of time with data in flight and an open window below which a link is not full; unknown for SCTP."""
+_MAX_DELAY_BESIDE_S = 1e-4
+"""Smallest time from data to its acknowledgement below which the capture is from the host that receives the data."""
 _MIN_SEGMENTS = 4
 """Mean number of segments in flight, below which many wait for a delayed acknowledgement."""
 
@@ -129,6 +131,12 @@ class Observed:
             return False
         able = [part for part in self.parts if part.bytes or (part.is_open and not part.subflow["is_backup"])]
         return bool(able) and idle < _MAX_WAITING_SHARE and all(part.is_full for part in able)
+
+    @property
+    def is_beside_receiver(self) -> bool:
+        """Whether acknowledgements of SCTP follow the data at once, so that times without data show nothing."""
+        times = [part.way["rtt_min_s"] for part in self.used]
+        return self.protocol == "sctp" and all(time is not None and time < _MAX_DELAY_BESIDE_S for time in times)
 
     @property
     def reinjected_share(self) -> float:
