@@ -40,7 +40,7 @@ print(json.dumps(longest))
 class Delays:
     """Measures delays of threads during the context.
 
-    The threads are in a separate session: a run on the kernel gives the session of its own process the highest
+    The threads are in a separate session: a run on the kernel gives its session the highest
     priority, which the threads of the kernel do not have.
     """
 
