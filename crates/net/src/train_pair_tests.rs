@@ -3,22 +3,19 @@
 //!
 //! `ANABRANCH_TRAINS=1000000 cargo test --release -p anabranch-net --lib train_pair` runs a million transfers.
 
-#[path = "../../host/tests/transfer/ends.rs"]
-#[allow(dead_code, reason = "no transfer uses SCTP")]
-mod ends;
-
 use crate::emulator::{Train as Rejoined, split_output};
 use crate::offload::{OffloadHeader, parse_output};
 use crate::train::{Train, Uncut};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::drive::{Driver, drive};
-use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Reason, Socket};
+use anabranch_endpoint::{Address, Bytes, Endpoint, Ends, Event, Placement, Reason, Secrets, Socket};
+use anabranch_multipath::path_manager;
+use anabranch_tcp::{mptcp, tcp};
 use anabranch_testkit::application::{Application, Load};
 use anabranch_wire::{Buffer, Packet};
 use core::cmp::Reverse;
-use core::net::{IpAddr, SocketAddr};
-use ends::{Protocol, Settings};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Number of transfers unless the environment variable gives another one.
@@ -60,7 +57,7 @@ impl Network {
             self.forge(now, to, output);
         }
         if !self.is_cutting || self.rng.chance(0.3) {
-            return self.carry(now, to, output.to_vec());
+            return self.carry(now, to, output);
         }
         let mut segments = Vec::new();
         split_output(output, Vec::new, |segment| segments.push(segment));
@@ -81,20 +78,20 @@ impl Network {
 
     fn carry_joined(&mut self, now: Time, to: usize, joined: &mut Rejoined) {
         let Some((header, parts)) = joined.parts() else { return };
-        let output = header.iter().chain(parts.into_iter().flatten()).copied().collect();
+        let output: Output = header.iter().chain(parts.into_iter().flatten()).copied().collect();
         joined.drain().for_each(drop);
-        self.carry(now, to, output);
+        self.carry(now, to, &output);
     }
 
     /// Loses, duplicates and delays an output.
-    fn carry(&mut self, now: Time, to: usize, output: Output) {
+    fn carry(&mut self, now: Time, to: usize, output: &[u8]) {
         if self.rng.chance(self.loss) {
             return;
         }
-        for _ in 0..1 + u32::from(self.rng.chance(0.02)) {
+        for _ in 0..=u32::from(self.rng.chance(0.02)) {
             let late = if self.rng.chance(0.05) { self.rng.below(20_000_000) } else { 0 };
             self.count += 1;
-            self.on_the_way.insert(self.count, (to, output.clone()));
+            self.on_the_way.insert(self.count, (to, output.to_vec()));
             self.arrivals.push(Reverse((now + Duration::from_nanos(5_000_000 + late), self.count)));
         }
     }
@@ -118,7 +115,7 @@ impl Network {
             forged[..OffloadHeader::LEN].fill(0);
             forged.truncate(self.rng.between(at as u64 + 1, forged.len() as u64) as usize);
         }
-        self.carry(now, to, forged);
+        self.carry(now, to, &forged);
     }
 
     fn next(&self) -> Option<Time> {
@@ -159,7 +156,7 @@ impl Driver<dyn Endpoint> for Turn<'_> {
         self.sent += 1;
         assert!(self.sent < MAX_PACKETS_AT_ONCE, "a storm of packets: {packet:?}");
         let Self { now, to, bytes, trains, network, .. } = self;
-        let train = &mut trains[usize::from(ends::path_of(&packet))];
+        let train = &mut trains[path_of(&packet)];
         let sent = train.send(&packet, &mut |payload, out| bytes.fill(payload, out), |output| {
             network.send(*now, *to, output);
             Ok(())
@@ -186,6 +183,68 @@ impl Driver<dyn Endpoint> for Turn<'_> {
     }
 }
 
+/// Addresses of the paths of a pair.
+#[derive(Clone, Copy)]
+struct Addresses {
+    ipv6: bool,
+    mtu: u32,
+}
+
+impl Addresses {
+    fn address(self, end: u8, path: u8) -> IpAddr {
+        if self.ipv6 {
+            Ipv6Addr::new(0xfd00, 0, 0, path.into(), 0, 0, 0, u16::from(end) + 1).into()
+        } else {
+            Ipv4Addr::new(10, path, 0, end + 1).into()
+        }
+    }
+
+    /// The connecting and the listening end.
+    fn ends(self, paths: u8) -> [Ends; 2] {
+        let local = |end| (0..paths).map(|path| Address::new(self.address(end, path), self.mtu)).collect();
+        let remote = vec![self.address(1, 0)];
+        let connecting = Ends { local: local(0), local_port: 40_000, remote, remote_port: 5001 };
+        [connecting, Ends::listening(local(1), 5001)]
+    }
+}
+
+/// The path of a packet, which its destination determines.
+fn path_of(packet: &Packet) -> usize {
+    match packet.destination {
+        IpAddr::V4(address) => address.octets()[1].into(),
+        IpAddr::V6(address) => address.octets()[7].into(),
+    }
+}
+
+fn random_config(rng: &mut Rng) -> tcp::Config {
+    let (send_buffer, receive_buffer) = (rng.between(10_000, 200_000), rng.between(10_000, 200_000));
+    tcp::Config { send_buffer, receive_buffer, retries: 30, syn_retries: 30, ..tcp::Config::default() }
+}
+
+fn pair_of_tcp(addresses: Addresses, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
+    let (config, secrets) = (random_config(rng), Secrets::simulated(&mut rng.fork("secrets")));
+    let [near, far] = addresses.ends(1);
+    [
+        Box::new(tcp::Connection::connecting(config.clone(), &near, secrets.fork("near"))),
+        Box::new(tcp::Connection::listening(config, &far, secrets.fork("far"))),
+    ]
+}
+
+fn pair_of_mptcp(addresses: Addresses, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
+    let config = mptcp::Config {
+        tcp: random_config(rng),
+        path_manager: path_manager::parse("fullmesh").expect("listed"),
+        checksum: rng.chance(0.5),
+        ..mptcp::Config::default()
+    };
+    let secrets = Secrets::simulated(&mut rng.fork("secrets"));
+    let [near, far] = addresses.ends(2);
+    [
+        Box::new(mptcp::Connection::connecting(config.clone(), &near, secrets.fork("near"))),
+        Box::new(mptcp::Connection::listening(config, &far, secrets.fork("far"))),
+    ]
+}
+
 /// Two ends and the network between them.
 struct Pair {
     now: Time,
@@ -197,16 +256,11 @@ impl Pair {
     /// A pair with random settings.
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let protocols =
-            [Protocol::Tcp, Protocol::Mptcp { checksum: false }, Protocol::Mptcp { checksum: true }];
-        let protocol = protocols[rng.below(3) as usize];
-        let settings = Settings {
-            ipv6: rng.chance(0.5),
-            mtu: rng.between(1280, 9000) as u32,
-            send_buffer: rng.between(10_000, 200_000),
-            receive_buffer: rng.between(10_000, 200_000),
-            ..Settings::new(protocol)
-        };
+        let addresses = Addresses { ipv6: rng.chance(0.5), mtu: rng.between(1280, 9000) as u32 };
+        let paths = if rng.chance(0.7) { 2 } else { 1 };
+        let made =
+            if paths == 2 { pair_of_mptcp(addresses, &mut rng) } else { pair_of_tcp(addresses, &mut rng) };
+        let mut made = made.into_iter();
         let is_cutting = rng.chance(0.6);
         let network = Network {
             loss: [0.0, 0.01, 0.05][rng.below(3) as usize],
@@ -221,7 +275,6 @@ impl Pair {
             let bound = [1, 3000, 20_000][rng.below(3) as usize];
             rng.between(1, bound)
         });
-        let mut made = ends::make(&settings, &rng).into_iter();
         let ends = [0, 1].map(|at| End {
             endpoint: made.next().expect("two ends"),
             bytes: Bytes::default(),
@@ -233,7 +286,7 @@ impl Pair {
             closed: None,
             next_port: 49_152,
             // A card that cuts must get no joined mappings.
-            trains: (0..settings.paths)
+            trains: (0..paths)
                 .map(|_| Train::new(if is_cutting { Uncut::At(Vec::new()) } else { Uncut::Everywhere }))
                 .collect(),
         });
