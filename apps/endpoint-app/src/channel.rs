@@ -63,8 +63,8 @@ impl Channel {
 
     /// Waits for the end of the connection, after both directions have ended. Returns an error if data was lost.
     pub async fn closed(&mut self) -> Result<(), io::Error> {
-        // Data that the peer still sends is discarded.
-        let mut unneeded = [0; 4096];
+        // Data that the peer still sends is discarded. An array would be a part of every task, also while it does not wait here.
+        let mut unneeded = vec![0; 4096];
         while self.read(&mut unneeded).await? > 0 {}
         match self.ended().await {
             Reason::Closed => Ok(()),

@@ -20,11 +20,15 @@ pub fn protocol(arguments: &Arguments) -> Result<Protocol, Error> {
             .set(key, value)
             .map_err(|problem| Error::Input(format!("--set {key}={value}: {problem}")))?;
     }
-    if let Settings::Sctp(config) = &mut settings
-        && !arguments.devices.udp.is_empty()
-    {
-        config.encapsulation =
-            Some(Ports { source: arguments.devices.udp_port, destination: arguments.peer_udp_port });
+    match &mut settings {
+        // Any network may drop long packets without an ICMP error.
+        Settings::Tcp(config) => config.black_hole_detection = true,
+        Settings::Mptcp(config) => config.tcp.black_hole_detection = true,
+        Settings::Sctp(config) if !arguments.devices.udp.is_empty() => {
+            config.encapsulation =
+                Some(Ports { source: arguments.devices.udp_port, destination: arguments.peer_udp_port });
+        }
+        Settings::Sctp(_) | Settings::Udp => {}
     }
     Ok(settings.into())
 }

@@ -85,9 +85,29 @@ pub(crate) fn unless_lost<T>(result: io::Result<T>) -> io::Result<Option<T>> {
             | Kind::PermissionDenied => Ok(None),
             _ => match rustix::io::Errno::from_io_error(&error) {
                 // A TUN interface that is down returns EIO.
-                Some(rustix::io::Errno::NOBUFS | rustix::io::Errno::IO) => Ok(None),
+                Some(rustix::io::Errno::NOBUFS | rustix::io::Errno::NOMEM | rustix::io::Errno::IO) => {
+                    Ok(None)
+                }
                 _ => Err(error),
             },
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn lack_of_buffers_is_a_loss() {
+        let result = |errno: Errno| unless_lost::<()>(Err(errno.into())).map_err(|_| errno);
+        for lost in [Errno::NOBUFS, Errno::NOMEM, Errno::AGAIN, Errno::IO, Errno::PERM, Errno::HOSTUNREACH] {
+            assert_eq!(result(lost), Ok(None), "{lost}");
+        }
+        // A deleted interface, and a closed descriptor.
+        for failed in [Errno::BADFD, Errno::BADF] {
+            assert_eq!(result(failed), Err(failed));
+        }
     }
 }

@@ -115,6 +115,8 @@ mod secrets;
 mod stack;
 mod tap;
 mod train;
+#[cfg(test)]
+mod train_pair_tests;
 mod translators;
 mod tun;
 pub mod tunnel;

@@ -88,13 +88,14 @@ async fn client(session: &Session, channel: &mut Channel, folder: &Path) -> Endi
         };
         let Some(request) = head else { break };
         let keeps_open = request.as_ref().is_ok_and(|request| request.keeps_open);
-        with_grace(session, answer(channel, folder, request)).await.flatten()?;
+        // Boxed: tasks of connections without requests need no memory for an answer.
+        with_grace(session, Box::pin(answer(channel, folder, request))).await.flatten()?;
         if !keeps_open {
             break;
         }
     }
     channel.shutdown().await.map_err(failed)?;
-    let closed = tokio::time::timeout(CLOSE_TIMEOUT, channel.closed());
+    let closed = Box::pin(tokio::time::timeout(CLOSE_TIMEOUT, channel.closed()));
     match with_grace(session, closed).await? {
         Ok(closed) => closed.map_err(failed),
         Err(_) => Err(Error::Refused("the client kept the connection open".to_owned())),

@@ -2,7 +2,8 @@
 
 use super::kernel;
 use super::program::{Folder, Program, hash, hash_of, used_paths};
-use anabranch_testkit::namespace::{Need, ip, machine_has, within};
+use anabranch_net::Namespace;
+use anabranch_testkit::namespace::{Named, Need, ip, machine_has, set, within};
 use rustix::process::Signal;
 use std::io::{ErrorKind, Write as _};
 use std::net::Shutdown;
@@ -108,6 +109,70 @@ fn interface_that_goes_down_loses_no_byte() {
         within("endpoint-down-tcp", move || {
             survives(&format!("{one} --protocol tcp"), &["tun0 down", "tun0 up"]);
         });
+    }
+}
+
+/// Sends a file to another machine over a router that drops long packets without an ICMP error.
+fn crosses_a_black_hole(protocol: &str) {
+    let peer = Named::new(format!("anabranch-endpoint-hole-peer-{}", std::process::id()));
+    let name = peer.name();
+    ip(&format!("link add name hole type veth peer name hole netns {name}"));
+    ip("addr add 10.9.0.1/24 dev hole");
+    ip("link set dev hole up mtu 1300");
+    for command in ["addr add 10.9.0.2/24 dev hole", "link set dev hole up", "route add default via 10.9.0.1"]
+    {
+        ip(&format!("-netns {name} {command}"));
+    }
+    set("net.ipv4.ip_forward", "1");
+    ip("rule add ipproto icmp to 10.0.0.2 priority 10 blackhole");
+    let folder = Folder::new();
+    let file = folder.random("sent", BYTES / 8);
+    let namespace = Namespace::open(peer.path().as_ref()).expect("the namespace exists");
+    let read = namespace.run(|| Ok(kernel::read_all(kernel::listener(5001), Duration::ZERO)));
+    let network = "--tun tun0,10.0.0.1/24,10.0.0.2";
+    let mut program = Program::start(&format!("send {file} 10.9.0.2:5001 {network} --protocol {protocol}"));
+    let ended = program.event("ended");
+    assert_eq!(program.status(), 0, "{ended}");
+    let read = read.expect("root may enter").join().expect("the peer lives").expect("no error");
+    assert_eq!(hash(&read), hash_of(&file));
+    assert!(ended["paths"][0]["timeouts"].as_u64() >= Some(3), "the long packets were dropped: {ended}");
+}
+
+#[test]
+fn silently_dropped_packets_become_smaller() {
+    if machine_has(&NEEDS) {
+        for protocol in ["tcp", "mptcp"] {
+            within("endpoint-hole", move || crosses_a_black_hole(protocol));
+        }
+    }
+}
+
+/// Body of the test with connections without requests: 10,000 of them have to fit into 100 MiB. The first ones are not
+/// counted, because the program then also allocates memory that it needs once.
+fn waits_for_many() {
+    const COUNTED: usize = 500;
+    let folder = Folder::new();
+    let mut program = Program::start(&format!("http {} 80 {NETWORK}", folder.0.display()));
+    program.event("listening");
+    let open = |count| -> Vec<_> {
+        let streams = (0..count).map(|_| kernel::connected(([10, 0, 0, 2], 80).into())).collect();
+        (0..count).for_each(|_| drop(program.event("accepted")));
+        streams
+    };
+    let first = open(100);
+    let before = program.resident_bytes();
+    let streams = open(COUNTED);
+    let grown = program.resident_bytes() - before;
+    assert!(grown < (COUNTED as u64) * (100 << 20) / 10_000, "{COUNTED} connections need {grown} bytes");
+    drop((first, streams));
+    program.signal(Signal::TERM);
+    assert_eq!(program.status(), 0);
+}
+
+#[test]
+fn idle_connections_need_little_memory() {
+    if machine_has(&NEEDS) {
+        within("endpoint-idle", waits_for_many);
     }
 }
 

@@ -58,6 +58,13 @@ impl Program {
         kill_process(pid, signal).expect("the program runs");
     }
 
+    /// Returns the memory that the program occupies, bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line of Linux");
+        1024 * line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number")
+    }
+
     /// Waits for the end of the program; returns its exit status.
     pub fn status(&mut self) -> i32 {
         self.child

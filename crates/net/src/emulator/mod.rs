@@ -25,5 +25,7 @@ pub use lateness::{Lateness, MAX_LATENESS};
 pub use middleboxes::Translations;
 pub use network::{Arrived, EmulatedNetwork};
 pub use packet::RawPacket;
+#[cfg(test)]
+pub(crate) use segments::Train;
 pub(crate) use segments::split_output;
 pub use stack_port::{FlowEnd, StackDevice};

@@ -8,6 +8,7 @@ use super::packet::RawPacket;
 use crate::offload::{
     MAX_PACKET_BYTES, OffloadHeader, Segments, TCP_CHECKSUM, UDP_CHECKSUM, Unfinished, finish_lengths,
 };
+use anabranch_wire::ip::ipv6;
 
 /// Maximum number of packets in a train.
 const MAX_TRAIN_PACKETS: usize = 64;
@@ -57,8 +58,13 @@ pub fn split_output(output: &[u8], mut buffer: impl FnMut() -> Vec<u8>, mut pack
     }
 }
 
-/// The length of the headers of IP and transport; `None` if they are incomplete.
+/// The length of the headers of IP and transport; `None` if they are incomplete, or if the packet has no IP header.
 fn header_len(bytes: &[u8], Unfinished { start, offset }: Unfinished) -> Option<usize> {
+    let ip_len = match bytes.first()? >> 4 {
+        4 => usize::from(bytes[0] & 15) * 4,
+        6 => ipv6::Header::LEN as usize,
+        _ => return None,
+    };
     let start = usize::from(start);
     let transport = bytes.get(start..)?;
     let len = match offset {
@@ -67,7 +73,7 @@ fn header_len(bytes: &[u8], Unfinished { start, offset }: Unfinished) -> Option<
         _ => return None,
     };
     let least = if offset == TCP_CHECKSUM { 20 } else { 8 };
-    (start >= 20 && len >= least && bytes.len() > start + len).then_some(start + len)
+    (start >= ip_len.max(20) && len >= least && bytes.len() > start + len).then_some(start + len)
 }
 
 /// Completes a segment with the original headers: sets its lengths, identification, sequence number
@@ -299,6 +305,26 @@ mod tests {
                 let head = if ipv6 { 60 } else { 40 };
                 assert_eq!(finished(packet)[head..], wire_packet(ipv6, offset, len)[head..]);
                 offset += u64::from(len);
+            }
+        }
+    }
+
+    #[test]
+    fn packet_with_a_wrong_header_is_not_split() {
+        // Transport headers at the wrong place: within the header of IPv6, or within options of IPv4.
+        for (ipv6, start) in [(true, 20), (true, 39), (false, 20)] {
+            let mut whole = wire_packet(ipv6, 0, 3500);
+            if !ipv6 {
+                whole[0] = 0x4f;
+            }
+            for offset in [TCP_CHECKSUM, UDP_CHECKSUM] {
+                let unfinished = Some(Unfinished { start, offset });
+                let segments = Some(Segments { header: 0, payload: 1 });
+                for len in 1..whole.len() {
+                    let header = OffloadHeader { unfinished, segments }.emit(whole[0] >> 4);
+                    let output: Vec<u8> = header.iter().chain(&whole[..len]).copied().collect();
+                    assert!(collect_segments(&output).len() <= 1, "{start} {len}");
+                }
             }
         }
     }
