@@ -15,20 +15,22 @@ use anabranch_wire::sctp::encapsulation::Ports;
 /// One sentence, if a key or its value is wrong.
 pub fn protocol(arguments: &Arguments) -> Result<Protocol, Error> {
     let mut settings = Settings::new(arguments.protocol);
+    // Any network may drop long packets without an ICMP error.
+    match &mut settings {
+        Settings::Tcp(config) => config.black_hole_detection = true,
+        Settings::Mptcp(config) => config.tcp.black_hole_detection = true,
+        Settings::Sctp(_) | Settings::Udp => {}
+    }
     for (key, value) in &arguments.settings {
         settings
             .set(key, value)
             .map_err(|problem| Error::Input(format!("--set {key}={value}: {problem}")))?;
     }
-    match &mut settings {
-        // Any network may drop long packets without an ICMP error.
-        Settings::Tcp(config) => config.black_hole_detection = true,
-        Settings::Mptcp(config) => config.tcp.black_hole_detection = true,
-        Settings::Sctp(config) if !arguments.devices.udp.is_empty() => {
-            config.encapsulation =
-                Some(Ports { source: arguments.devices.udp_port, destination: arguments.peer_udp_port });
-        }
-        Settings::Sctp(_) | Settings::Udp => {}
+    if let Settings::Sctp(config) = &mut settings
+        && !arguments.devices.udp.is_empty()
+    {
+        config.encapsulation =
+            Some(Ports { source: arguments.devices.udp_port, destination: arguments.peer_udp_port });
     }
     Ok(settings.into())
 }
