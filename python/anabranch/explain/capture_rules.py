@@ -92,7 +92,7 @@ def findings(connection: Observed) -> tuple[Finding, ...]:
     possible = [each for each in by_kind.values() if not _is_excluded(connection, each)]
     likely = [each for each in possible if each.confidence >= _MIN_CONFIDENCE][:MAX_FINDINGS]
     if not likely:
-        # The most likely of the other causes follow, in case that the links are not full.
+        # No likely cause was found, perhaps because all links are full. The most likely other causes follow.
         weak = [each for each in by_kind.values() if each.confidence >= _MIN_WEAK_CONFIDENCE]
         return (_nothing_found(connection), *map(_weakened, weak))[:MAX_FINDINGS]
     if len(likely) < MAX_FINDINGS and likely[0].confidence < _MIN_SURE_CONFIDENCE:
@@ -106,7 +106,7 @@ def _is_excluded(connection: Observed, finding: Finding) -> bool:
 
 
 def _weakened(finding: Finding) -> Finding:
-    """A finding with less confidence than any that is likely."""
+    """The finding with a confidence below that of all likely findings."""
     return replace(finding, confidence=min(finding.confidence, _MIN_WEAK_CONFIDENCE))
 
 
