@@ -89,11 +89,9 @@ impl Settings {
 
     fn protocol(&self) -> Protocol {
         let [send_buffer, receive_buffer] = self.buffers;
-        let mut config = mptcp::Config {
-            path_manager: path_manager::parse(self.path_manager).expect("listed"),
-            checksum: self.checksum,
-            ..mptcp::Config::default()
-        };
+        let mut config = mptcp::Config::default()
+            .path_manager(path_manager::parse(self.path_manager).expect("listed"))
+            .checksum(self.checksum);
         (config.tcp.send_buffer, config.tcp.receive_buffer) = (send_buffer, receive_buffer);
         (config.tcp.retries, config.tcp.syn_retries) = (30, 30);
         Protocol::Mptcp(config)
