@@ -118,7 +118,7 @@ fn client_joins_an_announced_address() {
 }
 
 #[test]
-fn backup_carries_data_only_after_a_change_of_priority() {
+fn backup_carries_data_after_a_change_of_priority() {
     let settings = Settings { bytes: [1, 5_000_000], ..Settings::new() };
     let mut meeting = Meeting::new(settings);
     assert!(meeting.run_until(LIMIT_S, is_connected), "{:?}", meeting.events);

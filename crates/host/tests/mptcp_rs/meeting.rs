@@ -42,7 +42,7 @@ impl TryRng for Random {
 
 impl TryCryptoRng for Random {}
 
-/// What the two ends do and what lies between them.
+/// Settings of both ends and of the network between them.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub ipv6: bool,
