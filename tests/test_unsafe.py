@@ -7,9 +7,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BLOCKS = {
-    "apps/proxy/src/getaddrinfo.rs": 6,
     "apps/proxy/src/original_destination.rs": 2,
     "apps/proxy/src/sockopt.rs": 3,
+    "apps/proxy/src/upstream/getaddrinfo.rs": 6,
     "crates/kernel/src/inherited.rs": 1,
     "crates/kernel/src/link.rs": 1,
     "crates/lab/src/abi.rs": 12,

@@ -88,7 +88,7 @@ def _copy_of(file: Path, target: Path) -> Path:
 
 
 def _with_api(text: str) -> str:
-    """A text in which directives for docstrings replace each mark."""
+    """A page in which directives for docstrings replace the mark and the names of modules after it."""
     before, mark, rest = text.partition(API_MARK)
     if not mark:
         return text

@@ -43,7 +43,7 @@ pub fn protocol(arguments: &Arguments) -> Result<Protocol, Error> {
 pub fn network(arguments: &Arguments) -> Result<Network, Error> {
     arguments.devices.open().map_err(|error| match error {
         DevicesError::Capture(file, error) => Error::Input(format!("--pcap {}: {error}", file.display())),
-        DevicesError::Refused(sentence) => Error::Refused(sentence),
+        error => Error::Refused(error.to_string()),
     })
 }
 

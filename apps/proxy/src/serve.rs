@@ -1,16 +1,16 @@
 //! Runs services: listeners, one task per connection, and the shutdown.
 
 use super::config::Limits;
-use super::connection_table::{ConnectionEntry, ConnectionTable};
 use super::error::Error;
 use super::handover::{self, Inherited};
-use super::limits::raise_descriptor_limit;
+use super::limits::connection_table::{ConnectionEntry, ConnectionTable};
+use super::limits::descriptors::raise_descriptor_limit;
+use super::limits::sources::Sources;
 use super::listen::{accept, listen};
 use super::log::{self, RateLimited};
-use super::resolver::BLOCKING_THREADS;
 use super::sockopt::is_multipath;
-use super::sources::Sources;
 use super::stream::Transport;
+use super::upstream::resolver::BLOCKING_THREADS;
 use super::{systemd, watch};
 use core::net::SocketAddr;
 use std::io;

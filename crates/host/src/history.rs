@@ -58,7 +58,7 @@ mod tests {
     }
 
     fn mptcp(syn_retransmission: SynRetransmission) -> Protocol {
-        Protocol::Mptcp(mptcp::Config { syn_retransmission, ..mptcp::Config::default() })
+        Protocol::Mptcp(mptcp::Config::default().syn_retransmission(syn_retransmission))
     }
 
     #[test]

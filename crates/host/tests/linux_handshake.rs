@@ -65,16 +65,14 @@ fn ip(end: u8, path: u8) -> IpAddr {
 /// All packets of a connection over two paths, in order. The client writes before the third segment of the handshake
 /// if `at_once`, otherwise after it.
 fn connection(at_once: bool) -> Vec<Packet> {
-    let config = mptcp::Config {
-        tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
-        scheduler: scheduler::find("lowest-rtt").expect("listed"),
-        path_manager: path_manager::parse("disjoint").expect("listed"),
-        opportunistic_retransmission: false,
-        penalisation: Penalisation::Never,
-        mechanisms_in_start_up: true,
-        checksum: false,
-        ..mptcp::Config::default()
-    };
+    let config = mptcp::Config::default()
+        .tcp(tcp::Config::default().congestion(Choice::find("lia").expect("listed")))
+        .scheduler(scheduler::find("lowest-rtt").expect("listed"))
+        .path_manager(path_manager::parse("disjoint").expect("listed"))
+        .opportunistic_retransmission(false)
+        .penalisation(Penalisation::Never)
+        .mechanisms_in_start_up(true)
+        .checksum(false);
     let addresses = |end| [1, 2].map(|path| Address::new(ip(end, path), 1500)).to_vec();
     let (local, remote) = (addresses(1), vec![ip(2, 1)]);
     let client = Ends { local, local_port: 40_000, remote, remote_port: 5001 };

@@ -101,8 +101,8 @@ fn close_standard_files() -> io::Result<()> {
     Ok(())
 }
 
-/// A cgroup of version 2. It is accessed through a mount that is not visible in the file system, because the caller may
-/// be in a network namespace whose `/sys` has no cgroups, or on a machine that does not mount this version.
+/// A cgroup of version 2, accessed through a mount that is not visible in the file system. The caller may be in a network
+/// namespace whose `/sys` has no cgroups, or on a machine that does not mount this version.
 struct Group {
     hierarchy: OwnedFd,
     path: PathBuf,

@@ -1,8 +1,12 @@
-//! The packets on all links, as a flat JSON list with six numbers for each: index of the link, direction (0
-//! from the first node to the second, 1 the reverse), index of the flow, side that sent it (0 the `from`
-//! host, 1 the `to` host, −1 a router), position, and length of the IP packet in bytes. A position from 0 to
-//! 1 is the share of the link's length that the packet has travelled; −1, −2, … are the first, second, …
-//! position in the queue.
+//! The packets on all links, as a flat JSON list with six numbers for each:
+//!
+//! 1. Index of the link.
+//! 2. Direction: 0 from the first node to the second, 1 the reverse.
+//! 3. Index of the flow.
+//! 4. Sender: 0 the `from` host, 1 the `to` host, −1 a router.
+//! 5. Position: from 0 to 1 the share of the link's length that the packet has travelled; −1, −2, … the first, second, …
+//!    position in the queue.
+//! 6. Length of the IP packet, bytes.
 
 use anabranch_netem::Interface;
 use anabranch_sim::Simulation;

@@ -1,34 +1,20 @@
 //! A row has the numbers of the sample at the same time, in the order that `docs/reference/lab-abi.md` gives.
 
 use anabranch_lab::Lab;
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use serde_json::Value;
 
-const SCENARIO: &str = r#"
-duration = "3 s"
-
-[[link]]
-name = "wide"
-between = ["client", "server"]
-rate = "8 Mbit/s"
-queue = { kind = "fifo", limit = "10 packets" }
-
-[[link]]
-name = "narrow"
-between = ["client", "server"]
-rate = "2 Mbit/s"
-
-[[flow]]
-from = "client"
-to = "server"
-protocol = "mptcp"
-
-[[flow]]
-name = "later"
-from = "client"
-to = "server"
-protocol = "tcp"
-start = "2 s"
-"#;
+static SCENARIO: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '3 s'")
+        .link(
+            "wide",
+            ["client", "server"],
+            "rate = '8 Mbit/s', queue = { kind = 'fifo', limit = '10 packets' }",
+        )
+        .link("narrow", ["client", "server"], "rate = '2 Mbit/s'")
+        .table("[[flow]]", "from = 'client', to = 'server', protocol = 'mptcp'")
+        .flow("later", ["client", "server"], "protocol = 'tcp', start = '2 s'")
+});
 
 /// A number of JSON, NaN for null.
 fn number(value: &Value) -> f64 {
@@ -63,7 +49,7 @@ fn expected(sample: &Value) -> Vec<f64> {
 #[test]
 fn row_has_the_numbers_of_the_sample() {
     let mut lab = Lab::default();
-    let run = lab.open(SCENARIO, None).expect("a valid scenario");
+    let run = lab.open(&SCENARIO, None).expect("a valid scenario");
     for time_ns in [0.0, 1e7, 1e9, 2.5e9, 3e9] {
         lab.step_until(run, time_ns).expect("an open run");
         let row = lab.row(run).expect("an open run");

@@ -1,24 +1,18 @@
 //! Variants: a scenario with settings equals the scenario with these values in its text.
 
 use anabranch_lab::Lab;
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
-const SCENARIO: &str = r#"
-duration = "1 s"
-
-[[link]]
-name = "wire"
-between = ["client", "server"]
-rate = "8 Mbit/s"
-
-[[flow]]
-name = "F"
-from = "client"
-to = "server"
-protocol = "tcp"
-"#;
+static SCENARIO: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '1 s'").link("wire", ["client", "server"], "rate = '8 Mbit/s'").flow(
+        "F",
+        ["client", "server"],
+        "protocol = 'tcp'",
+    )
+});
 
 fn variant(settings: &[&str]) -> String {
-    serde_json::json!({ "scenario": SCENARIO, "settings": settings }).to_string()
+    serde_json::json!({ "scenario": &*SCENARIO, "settings": settings }).to_string()
 }
 
 fn digest(lab: &mut Lab, run: u32) -> String {
@@ -34,7 +28,7 @@ fn variant_equals_text_with_its_values() {
     let text = SCENARIO.replace("\"8 Mbit/s\"", "\"2 Mbit/s\"\nqueue = { kind = \"codel\" }");
     let written = lab.open(&text, Some(3)).expect("a valid scenario");
     let plain = lab.open_variant(&variant(&[]), None).expect("a valid variant");
-    let original = lab.open(SCENARIO, None).expect("a valid scenario");
+    let original = lab.open(&SCENARIO, None).expect("a valid scenario");
     assert_eq!(digest(&mut lab, run), digest(&mut lab, written));
     assert_eq!(digest(&mut lab, plain), digest(&mut lab, original));
 }

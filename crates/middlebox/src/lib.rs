@@ -43,7 +43,7 @@
 //!
 //! Each kind is one file: its settings, the keys of its settings, its behaviour, and its tests. The list of
 //! kinds is below. The carrier of packets (simulator or emulator) passes each packet that arrives at the node
-//! to [`Middlebox::pass`], calls [`Middlebox::due`] at the time that [`Middlebox::next_event`] returns, and
+//! to [`Middlebox::pass`], and calls [`Middlebox::due`] at the time that [`Middlebox::next_event`] returns. It
 //! forwards the packets of both outcomes, in order.
 
 pub mod drop_syn;

@@ -13,13 +13,9 @@ fn connection(build: Build, paths: u8) -> Box<dyn CongestionControl> {
     let mut control = build(&Options::default());
     for id in 0..paths {
         let setup = PathSetup {
-            mss: MSS,
             initial_window: 100_000 * u64::from(MSS),
             initial_ssthresh: u64::from(MSS),
-            rules: Rules::Tcp,
-            floor: Rules::Tcp.floor(),
-            abc_limit: Some(1),
-            whole_packets: false,
+            ..PathSetup::new(Rules::Tcp, MSS)
         };
         control.add_path(PathId(id), setup);
     }
@@ -37,16 +33,8 @@ fn on_ack(c: &mut Criterion) {
                 b.iter(|| {
                     turn = if turn + 1 == paths { 0 } else { turn + 1 };
                     now += Duration::from_micros(10);
-                    let rtt = Some(Duration::from_nanos(40_000_000 + (now.as_nanos() & 0xffff)));
-                    let acked = u64::from(MSS);
-                    control.on_ack(black_box(&Ack {
-                        now,
-                        path: PathId(turn),
-                        acked,
-                        rtt,
-                        srtt: rtt,
-                        cwnd_limited: true,
-                    }));
+                    let rtt = Duration::from_nanos(40_000_000 + (now.as_nanos() & 0xffff));
+                    control.on_ack(black_box(&Ack::timed(now, PathId(turn), u64::from(MSS), rtt)));
                     control.window(PathId(turn))
                 });
             });

@@ -15,22 +15,14 @@
 //! use anabranch_multipath::congestion::{Ack, Choice, Loss, LossKind, PathSetup, Rules};
 //!
 //! let mut control = Choice::find("lia").expect("the name is in the table").build();
-//! let setup = PathSetup {
-//!     mss: 1000,
-//!     initial_window: 10_000,
-//!     initial_ssthresh: u64::MAX,
-//!     rules: Rules::Tcp,
-//!     floor: Rules::Tcp.floor(),
-//!     abc_limit: None,
-//!     whole_packets: false,
-//! };
+//! let setup = PathSetup { abc_limit: None, ..PathSetup::new(Rules::Tcp, 1000) };
 //! let (fast, slow) = (PathId(0), PathId(1));
 //! control.add_path(fast, setup);
 //! control.add_path(slow, setup);
 //!
-//! let rtt = Some(Duration::from_millis(20));
-//! let now = Time::ZERO + Duration::from_millis(20);
-//! control.on_ack(&Ack { now, path: fast, acked: 10_000, rtt, srtt: rtt, cwnd_limited: true });
+//! let rtt = Duration::from_millis(20);
+//! let now = Time::ZERO + rtt;
+//! control.on_ack(&Ack::timed(now, fast, 10_000, rtt));
 //! assert_eq!((control.window(fast), control.window(slow)), (20_000, 10_000));
 //!
 //! control.on_loss(&Loss { now, path: fast, in_flight: 20_000, kind: LossKind::FastRetransmit });
@@ -46,19 +38,10 @@
 //!
 //! let mut scheduler = (find("lowest-rtt").expect("the name is in the table").build)();
 //! let path = |id, rtt_ms, free| PathState {
-//!     id: PathId(id),
-//!     usable: true,
-//!     backup: false,
-//!     cwnd: 10_000,
 //!     outstanding: 10_000 - free,
 //!     queueable: free,
 //!     queued: 10_000 - free,
-//!     recovering: false,
-//!     srtt: Some(Duration::from_millis(rtt_ms)),
-//!     rtt_variation: Duration::ZERO,
-//!     ssthresh: u64::MAX,
-//!     pacing_rate: None,
-//!     mss: 1000,
+//!     ..PathState::new(PathId(id), 10_000, Duration::from_millis(rtt_ms))
 //! };
 //! let offer =
 //!     Offer { now: Time::ZERO, bytes: 5000, window: 50_000, send_window: 50_000, repeated: false };

@@ -54,6 +54,7 @@ pub struct Devices {
 
 /// The reason why a device cannot be created.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum DevicesError {
     /// The capture cannot be written.
     Capture(PathBuf, io::Error),

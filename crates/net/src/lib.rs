@@ -69,7 +69,7 @@
 //!     for &ip in addresses {
 //!         network.add(Udp::bind((ip, 9899).into())?, &[Address::new(ip, 1500)]);
 //!     }
-//!     let config = Config { encapsulation: Some(Ports::default()), ..Config::cmt() };
+//!     let config = Config::for_cmt().encapsulation(Some(Ports::default()));
 //!     Ok((Stack::start(network, Limits::default())?, Protocol::Sctp(Box::new(config))))
 //! }
 //!

@@ -107,7 +107,7 @@ impl Device for Memory {
             }
             let Some(output) = self.received.pop_front() else { return Ok(None) };
             self.used.push(core::mem::replace(bytes, output));
-            if let Ok(packet) = offload::parse_output(bytes) {
+            if let Some(Ok(packet)) = offload::parse_output(bytes) {
                 return Ok(Some(packet));
             }
         }

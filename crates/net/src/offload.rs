@@ -97,20 +97,20 @@ impl OffloadHeader {
     }
 }
 
-/// Reads the packet behind an offload header, unless its checksum is unfinished and not of TCP. The payload's offset is
+/// Reads the packet behind an offload header; `None` if its checksum is unfinished and not of TCP. The payload's offset is
 /// the index of its bytes in `output`.
-///
-/// # Errors
-/// If the packet is invalid.
-pub fn parse_output(output: &[u8]) -> Result<Packet, ParseError> {
-    let is_unfinished =
-        output.first_chunk().is_some_and(|bytes| OffloadHeader::parse(*bytes).unfinished.is_some());
+pub fn parse_output(output: &[u8]) -> Option<Result<Packet, ParseError>> {
+    let unfinished = output.first_chunk().and_then(|bytes| OffloadHeader::parse(*bytes).unfinished);
     let packet = output.get(OffloadHeader::LEN..).unwrap_or_default();
-    let parsed = if is_unfinished { Packet::parse_offloaded(packet) } else { Packet::parse(packet) };
-    parsed.map(|mut packet| {
+    let parsed = match unfinished {
+        None => Packet::parse(packet),
+        Some(Unfinished { offset: TCP_CHECKSUM, .. }) => Packet::parse_offloaded(packet),
+        Some(_) => return None,
+    };
+    Some(parsed.map(|mut packet| {
         packet.for_each_payload(|payload| payload.offset += OffloadHeader::LEN as u64);
         packet
-    })
+    }))
 }
 
 /// Sets the lengths in the IP header and the unfinished checksum of a packet.

@@ -2,7 +2,7 @@
 
 use crate::device::{Attachment, Device, Fill, unless_lost};
 use crate::emulator::split_output;
-use crate::offload::{self, MAX_OUTPUT_BYTES, OffloadHeader, TCP_CHECKSUM};
+use crate::offload::{self, MAX_OUTPUT_BYTES};
 use crate::train::{Train, Uncut};
 use anabranch_wire::{Packet, ParseError};
 use core::net::IpAddr;
@@ -56,10 +56,8 @@ impl Tun {
     /// The packet in `output`, which begins with the offload header. The datagrams behind the first one of a long packet are
     /// kept.
     fn parse(&mut self, output: &mut Vec<u8>) -> Result<Packet, ParseError> {
-        let header = output.first_chunk().map(|bytes| OffloadHeader::parse(*bytes));
-        let unfinished = header.and_then(|header| header.unfinished);
-        if unfinished.is_none_or(|unfinished| unfinished.offset == TCP_CHECKSUM) {
-            return offload::parse_output(output);
+        if let Some(parsed) = offload::parse_output(output) {
+            return parsed;
         }
         split_output(output, Vec::new, |packet| {
             let mut finished = Vec::new();

@@ -101,7 +101,7 @@ fn run_here(
 ) -> Result<RunResult, RunError> {
     let machine = Machine::before(BTreeMap::new(), Vec::new());
     let mut simulation = Simulation::new(scenario.clone(), options)?;
-    // An existing file is replaced last, so that an invalid scenario keeps it.
+    // The recording replaces an existing file only after all checks of the scenario.
     let recording = record.map(|file| begin_recording(file, &simulation)).transpose()?;
     if recording.is_some() {
         simulation.keep_sent();

@@ -29,17 +29,8 @@
 //! }
 //!
 //! let model = LinkModel {
-//!     rate: LinkRate::Constant(Rate::from_bits_per_second(12_000_000)),
-//!     delay: Duration::from_millis(10).into(),
-//!     jitter: Duration::ZERO,
-//!     mtu: 1500,
-//!     overhead: 0,
 //!     queue: queue::Settings::Fifo(fifo::Settings { limit: QueueLimit::Packets(2) }),
-//!     loss: loss::Settings::None(loss::none::None),
-//!     reorder: None,
-//!     duplicate: 0.0,
-//!     icmp: false,
-//!     up: true,
+//!     ..LinkModel::new(Rate::from_bits_per_second(12_000_000), Duration::from_millis(10))
 //! };
 //! let mut link = Link::new(&model, &Rng::new(1));
 //! (0..4).for_each(|number| link.offer(Time::ZERO, Packet(number)));

@@ -1,5 +1,6 @@
 //! Settings of a link, as plain values.
 
+use crate::queue::{QueueLimit, fifo};
 use crate::series::Series;
 use crate::{loss, queue};
 use anabranch_base::time::{Duration, Time};
@@ -37,6 +38,24 @@ pub struct LinkModel {
 }
 
 impl LinkModel {
+    /// A link that is up, without losses, jitter and overhead, with packets of at most 1500 bytes, a queue of 100
+    /// packets and answers by ICMP to larger packets.
+    pub fn new(rate: Rate, delay: Duration) -> Self {
+        Self {
+            rate: LinkRate::Constant(rate),
+            delay: LinkDelay::Constant(delay),
+            jitter: Duration::ZERO,
+            mtu: 1500,
+            overhead: 0,
+            queue: queue::Settings::Fifo(fifo::Settings { limit: QueueLimit::Packets(100) }),
+            loss: loss::Settings::None(loss::none::None),
+            reorder: None,
+            duplicate: 0.0,
+            icmp: true,
+            up: true,
+        }
+    }
+
     /// Copies the model, and increases the trace offset by this fraction (0 to 1) of its spread.
     #[must_use]
     pub fn with_offset(&self, share: f64) -> Self {

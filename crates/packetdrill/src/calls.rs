@@ -352,10 +352,7 @@ fn protocol_of(socket: &Socket) -> Protocol {
     let config = socket.config.clone();
     if socket.multipath {
         let lia = mptcp::Config::default().tcp.congestion;
-        Protocol::Mptcp(mptcp::Config {
-            tcp: anabranch_settings::tcp::Config { congestion: lia, ..config },
-            ..mptcp::Config::default()
-        })
+        Protocol::Mptcp(mptcp::Config::default().tcp(config.congestion(lia)))
     } else {
         Protocol::Tcp(config)
     }

@@ -53,16 +53,14 @@ impl FromStr for Settings {
 impl Settings {
     /// The settings of a new socket: Linux's defaults, changed as the kernel's settings of this moment say.
     pub(crate) fn of_socket(&self) -> tcp::Config {
-        let mut config = tcp::Config {
-            congestion: congestion::Choice::find("cubic").expect("the name is in the table"),
+        let mut config = tcp::Config::default()
+            .congestion(congestion::Choice::find("cubic").expect("the name is in the table"))
             // Linux acknowledges the first segments of a connection at once.
-            delayed_ack: None,
-            nagle: true,
-            whole_packets: true,
-            receive_buffer: 6 << 20,
-            receive_autotuning: true,
-            ..tcp::Config::default()
-        };
+            .delayed_ack(None)
+            .nagle(true)
+            .whole_packets(true)
+            .receive_buffer(6 << 20)
+            .receive_autotuning(true);
         let mut with = |name: &str, set: &mut dyn FnMut(&mut tcp::Config, &[u64])| {
             let Some(values) = self.sysctl(name) else { return };
             set(&mut config, &values);

@@ -110,10 +110,8 @@ impl Emulation {
         let emulator = Emulator::open(Arc::clone(&scenario), scenario.seed, attachments, settings);
         let mut emulator = emulator.map_err(|error| match error {
             OpenError::Unknown(sentence) => errors::input_error_at(sentence, None, None),
-            OpenError::Capture(file, reason) => {
-                not_written(format!("cannot write {}: {reason}", file.display()), &reason)
-            }
-            OpenError::System(what, error) => PyOSError::new_err(format!("{what}: {error}")),
+            OpenError::Capture(_, ref reason) => not_written(error.to_string(), reason),
+            error => PyOSError::new_err(error.to_string()),
         })?;
         let mut tunnels: Option<ReadCounters> = None;
         if let Some(part) = part {
@@ -268,7 +266,7 @@ impl LinkControl {
         let applied = py.detach(|| self.control.set(&settings, directions)).map_err(|error| match error {
             ControlError::Input(error) => errors::input_error(error),
             error @ ControlError::Elsewhere(..) => errors::input_error_at(error.to_string(), None, None),
-            error @ ControlError::NotApplied => PyOSError::new_err(error.to_string()),
+            error => PyOSError::new_err(error.to_string()),
         })?;
         let switched: Vec<_> = applied.switched.iter().map(|(interface, up)| (interface.0, up)).collect();
         json(&(applied.at.as_secs_f64(), applied.values, switched))
@@ -340,6 +338,6 @@ fn json<T: serde::Serialize>(value: &T) -> PyResult<String> {
 fn failure(error: MeterError) -> PyErr {
     match error {
         MeterError::Flow(error) => errors::input_error_at(error.to_string(), None, None),
-        error @ MeterError::System { .. } => PyOSError::new_err(error.to_string()),
+        error => PyOSError::new_err(error.to_string()),
     }
 }

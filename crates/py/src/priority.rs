@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 /// Gives a thread precedence over normal ones (`SCHED_RR`). If the system refuses, for example without root,
-/// packets are later, which is measured.
+/// packets leave later; the run reports by how much.
 pub(crate) fn prefer(py: Python<'_>, thread: i32) {
     let prefer = || {
         let os = py.import("os")?;

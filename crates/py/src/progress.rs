@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 ///
 /// # Errors
 ///
-/// The exception that ended the work: of a signal, such as `KeyboardInterrupt`, of `callback`, which gets the
-/// shares, or of an algorithm in Python.
+/// The exception that ended the work: that of a signal, such as `KeyboardInterrupt`, of `callback`, which is called
+/// with the completed share, or of an algorithm in Python.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     callback: Option<&Bound<'_, PyAny>>,

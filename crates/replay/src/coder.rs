@@ -8,7 +8,7 @@ const MAX_PACKET_BYTES: usize = 65_575;
 const SLOTS: usize = 64;
 /// Bytes that are kept of an earlier packet: headers and options.
 const KEPT_BYTES: usize = 256;
-/// Least number of equal bytes that end a run of others; fewer cost more than they save.
+/// Minimum number of equal bytes that end a run of different bytes; a shorter match would cost more than it saves.
 const MIN_EQUAL_BYTES: usize = 3;
 
 /// The last packets, against which the next one is encoded; writer and reader keep the same packets.

@@ -118,7 +118,7 @@ fn field(old: &Sent, new: &Sent) -> (String, String, String) {
             |sent: &Sent| sent.digest.map_or("none".to_owned(), |digest| format!("CRC-32C {digest:08x}"));
         return ("payload bytes".to_owned(), value(old), value(new));
     }
-    // A field that no packet has as a value, such as DF of the IP header.
+    // A field that the parsed packet does not contain, such as DF of the IP header: compare the bytes.
     let (old, new) = (&old.image.bytes, &new.image.bytes);
     let at = old.iter().zip(new).position(|(old, new)| old != new).unwrap_or(old.len().min(new.len()));
     let value = |bytes: &[u8]| bytes.get(at).map_or("none".to_owned(), |byte| format!("{byte:#04x}"));

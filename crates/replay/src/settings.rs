@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn ports_of_udp_are_kept_and_other_fields_refused() {
-        let mut config = anabranch_sctp::Config::cmt();
+        let mut config = anabranch_sctp::Config::for_cmt();
         config.encapsulation = Some(Ports { source: 1, destination: 2 });
         let protocol = Protocol::Sctp(Box::new(config));
         assert_eq!(again(&protocol), Some(settings_of(&protocol)));

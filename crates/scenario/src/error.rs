@@ -5,6 +5,7 @@ use core::fmt;
 
 /// An error in a scenario (or in an override of one of its keys): one sentence with file, line and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct InputError {
     /// The name of the file, as given by the caller; empty if the error is in no file.
     pub file: String,

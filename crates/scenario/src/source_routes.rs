@@ -20,6 +20,7 @@ pub struct RouteByHops {
 
 /// The reason for which a connection has no source routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SourceRouteError {
     /// The host has no gateways.
     NoGateways,

@@ -74,7 +74,7 @@ impl Pipe {
             let fixed = congestion::Choice { entry: &FIXED, options: congestion::Options::default() };
             let base = Config::new(fixed, scheduler::find("round-robin").expect("listed"));
             let base = if paths > 1 { base.with_cmt() } else { base };
-            Config { send_buffer: 1 << 40, receive_buffer: u64::from(u32::MAX), max_burst: None, ..base }
+            base.send_buffer(1 << 40).receive_buffer(u64::from(u32::MAX)).max_burst(None)
         };
         let ends = [0, 1].map(|end| Ends {
             local: (0..paths).map(|path| Address::new(address(end, path), 1500)).collect(),

@@ -11,12 +11,11 @@
 //!   flight (or to be retransmitted);
 //! - *gap-induced*: the send buffer is full, or the path's share of it, and at least half of its bytes have
 //!   arrived behind a gap, so that only the missing chunks keep them there;
-//! - *reordering-induced*: the receive window, or the path's share of it, has no room for the next chunk, and
-//!   most of the window is taken by data at the receiver, waiting for missing chunks (or for the reading
-//!   application): the difference between the largest window that the receiver announced and the newest is at
-//!   least the number of bytes in flight;
-//! - *advertised-window-induced*: the same, but most of the window is taken by data in flight: the receiver
-//!   has room, and the sender must assume the worst.
+//! - *reordering-induced*: the receive window, or the path's share of it, has no room for the next chunk. Data at
+//!   the receiver takes most of the window, and waits for missing chunks or for the reading application: the
+//!   difference between the largest announced window and the newest is at least the number of bytes in flight;
+//! - *advertised-window-induced*: the same, but data in flight takes most of the window: the receiver has room,
+//!   and the sender must assume the worst.
 //!
 //! The association is blocked while all considered paths are blocked. Its cause is the cause of the first
 //! path whose congestion window has room, because this path could send if the buffers were larger.

@@ -32,7 +32,7 @@ impl Protocol {
             Protocols::TCP => Self::Tcp(tcp::Config::default()),
             Protocols::MPTCP => Self::Mptcp(mptcp::Config::default()),
             Protocols::SCTP => Self::Sctp(Box::default()),
-            Protocols::CMT_SCTP => Self::Sctp(Box::new(sctp::Config::cmt())),
+            Protocols::CMT_SCTP => Self::Sctp(Box::new(sctp::Config::for_cmt())),
             Protocols::UDP => Self::Udp,
             several => panic!("{several:?} is not one protocol"),
         }

@@ -114,6 +114,7 @@ macro_rules! settings {
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
         pub struct Config {
             $($(#[$doc])* pub $field: $type,)*
         }
@@ -122,6 +123,17 @@ macro_rules! settings {
             fn default() -> Self {
                 Self { $($field: $default,)* }
             }
+        }
+
+        impl Config {
+            $(
+                #[doc = concat!("Returns these settings with another value of `", stringify!($field), "`.")]
+                #[must_use]
+                pub fn $field(mut self, $field: $type) -> Self {
+                    self.$field = $field;
+                    self
+                }
+            )*
         }
 
         impl $crate::row::Table for Config {

@@ -362,7 +362,7 @@ impl Config {
     }
 
     /// The default of CMT-SCTP, with LIA.
-    pub fn cmt() -> Self {
+    pub fn for_cmt() -> Self {
         let congestion = Choice::find("lia").expect("the name is in the table");
         Self { congestion, ..Self::default().with_cmt() }
     }

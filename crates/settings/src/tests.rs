@@ -77,7 +77,7 @@ fn texts_are_read_as_in_scenarios() {
     config.set("abc_limit", "2").unwrap();
     config.set("paths", "ndiffports:3").unwrap();
     assert_eq!((config.tcp.abc_limit, config.path_manager.to_string()), (Some(2), "ndiffports:3".into()));
-    let mut config = sctp::Config::cmt();
+    let mut config = sctp::Config::for_cmt();
     config.set("chunk_rescheduling", "true").unwrap();
     assert!((config.rescheduling.threshold - 0.5).abs() < f64::EPSILON);
 }

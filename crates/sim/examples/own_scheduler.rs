@@ -35,7 +35,7 @@ static MOST_FREE_WINDOW: Entry = Entry {
 
 fn main() -> Result<(), anabranch_sim::RunError> {
     for scheduler in [presets::scheduler("lowest-rtt"), &MOST_FREE_WINDOW] {
-        let protocol = Protocol::Mptcp(mptcp::Config { scheduler, ..mptcp::Config::default() });
+        let protocol = Protocol::Mptcp(mptcp::Config::default().scheduler(scheduler));
         let result = run(&presets::disjoint(20, 2, protocol, "lia"), &RunOptions::default())?;
         let goodput_mbit = result.flows[0].goodput_bps / 1e6;
         println!("{:>10}: {goodput_mbit:.1} Mbit/s over two paths of 10 Mbit/s", scheduler.name);

@@ -1,15 +1,13 @@
 //! Scenarios built in code, for benchmarks and tests.
 
 use crate::scenario::model::{
-    Directions, Flow, Link, LinkModel, LinkRate, Loss, MessageSize, Protocol, Queue, QueueLimit, Scenario,
-    Scope, Workload,
+    Directions, Flow, Link, LinkModel, MessageSize, Protocol, Queue, QueueLimit, Scenario, Scope, Workload,
 };
 use anabranch_base::time::{Duration, Time};
 use anabranch_base::units::Rate;
 use anabranch_multipath::buffer::{Rescheduling, Splitting};
 use anabranch_multipath::{congestion, scheduler};
 use anabranch_netem::IpVersions;
-use anabranch_netem::loss::none;
 use anabranch_netem::queue::fifo;
 use anabranch_sctp::{self as sctp, SackPath};
 use anabranch_tcp::{mptcp, tcp};
@@ -17,17 +15,8 @@ use anabranch_tcp::{mptcp, tcp};
 /// A link model of `mbit` Mbit/s and `delay_ms` milliseconds, with a queue of `queue` packets.
 pub fn wire(mbit: u64, delay_ms: u64, queue: u64) -> LinkModel {
     LinkModel {
-        rate: LinkRate::Constant(Rate::from_bits_per_second(mbit * 1_000_000)),
-        delay: Duration::from_millis(delay_ms).into(),
-        jitter: Duration::ZERO,
-        mtu: 1500,
-        overhead: 0,
         queue: Queue::Fifo(fifo::Settings { limit: QueueLimit::Packets(queue) }),
-        loss: Loss::None(none::None),
-        reorder: None,
-        duplicate: 0.0,
-        icmp: true,
-        up: true,
+        ..LinkModel::new(Rate::from_bits_per_second(mbit * 1_000_000), Duration::from_millis(delay_ms))
     }
 }
 
@@ -95,16 +84,16 @@ pub fn mptcp() -> Protocol {
 
 /// SCTP, or CMT-SCTP without buffer splitting, with the retransmission timeouts of TCP.
 pub fn sctp(cmt: bool) -> Protocol {
-    let config = if cmt { sctp::Config::cmt() } else { sctp::Config::default() };
-    Protocol::Sctp(Box::new(sctp::Config {
-        rto: tcp().rto,
-        nr_sack: true,
-        splitting: Splitting::default(),
-        rescheduling: Rescheduling::default(),
-        sack_path: SackPath::default(),
-        tail_loss_probe: false,
-        ..config
-    }))
+    let config = if cmt { sctp::Config::for_cmt() } else { sctp::Config::default() };
+    Protocol::Sctp(Box::new(
+        config
+            .rto(tcp().rto)
+            .nr_sack(true)
+            .splitting(Splitting::default())
+            .rescheduling(Rescheduling::default())
+            .sack_path(SackPath::default())
+            .tail_loss_probe(false),
+    ))
 }
 
 /// Saturated TCP flows, each with access links of 1 Gbit/s and 1 ms, over one bottleneck of 10 ms.

@@ -57,7 +57,7 @@
 //! let client =
 //!     Ends { local: addresses(1), local_port: 40_000, remote: vec![[10, 0, 0, 2].into()], remote_port: 80 };
 //! let server = Ends::listening(addresses(2), 80);
-//! let config = Config { path_manager: path_manager::parse("disjoint")?, ..Config::default() };
+//! let config = Config::default().path_manager(path_manager::parse("disjoint")?);
 //! let mut ends = [
 //!     Connection::connecting(config.clone(), &client, Secrets::new([1; 32])),
 //!     Connection::listening(config, &server, Secrets::new([2; 32])),

@@ -15,3 +15,4 @@ pub mod machine;
 pub mod namespace;
 #[cfg(target_os = "linux")]
 pub mod peer;
+pub mod scenario_text;

@@ -36,7 +36,7 @@ export interface Surroundings {
 
 let here: Surroundings | null = null;
 
-/** Sets the surroundings of the next explanation. */
+/** Sets the functions that the next explanation calls. */
 export function use(surroundings: Surroundings): void {
   here = surroundings;
 }

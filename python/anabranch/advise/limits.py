@@ -1,4 +1,4 @@
-"""Extents and choices of a search, apart from it: every start of the command line imports them."""
+"""Limits and choices of a search, in a module that loads fast: each start of the command line imports it."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def run(
     _announce(plan)
     with Bar(f"{plan.study.name} ({plan.folder.name})") as bar:
         outcome = execute(plan, bar, resume=resume)
-    _tell(outcome)
+    _print_store_notes(outcome)
     if outcome.reused + outcome.finished:
         _report(plan, Console(), build=plan.build, as_json=as_json)
     _check(outcome, plan)
@@ -385,7 +385,7 @@ def _print_notes(analysis: Analysis, console: Console, build: str) -> None:
         console.print(f"{analysis.missing} runs are missing; go on with --resume.")
 
 
-def _tell(outcome: Outcome) -> None:
+def _print_store_notes(outcome: Outcome) -> None:
     """Print notes on the store to stderr."""
     for note in outcome.notes:
         click.echo(f"anabranch: {note}", err=True)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from anabranch.fairness.capacity import MULTIPATH, bits_per_second, seconds, size_bytes
+from anabranch.link_values import reverse_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,7 +64,7 @@ def _answer_s(facts: Facts, links: Sequence[Mapping[str, Any]], bits: float) -> 
     """Time of a request and its answer over links, seconds; infinite if one is down, or its rate or delay unknown."""
     trip_s, rate_bps = 0.0, math.inf
     for link in links:
-        reverse = {**link, **link.get("reverse", {})}
+        reverse = reverse_of(link)
         # The answers go against the direction of a link that begins at the client or ends at its peer.
         is_against = link["between"][0] == facts.flow["from"] or link["between"][1] == facts.flow["to"]
         rate, delays = (reverse if is_against else link)["rate"], (link["delay"], reverse["delay"])

@@ -134,10 +134,10 @@ def _is_late(facts: Facts) -> bool:
 
 
 def _held_share(facts: Facts, waited: float) -> float:
-    """The share that a flow gains without the limit of its buffers, for which it waited for a share of the time.
+    """The share that a flow gains with larger buffers, from the share of the time for which it waited for them.
 
-    A full buffer also halves the window of a late path by penalisation, which then limits this path in the buffer's
-    place. A path whose window random losses keep small gains nothing.
+    A full buffer also halves the window of a late path by penalisation; then the window limits the path, and not the
+    buffer. A path gains nothing if random losses keep its window small.
     """
     if facts.is_on_kernel:
         return facts.gap * waited

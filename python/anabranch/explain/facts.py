@@ -11,6 +11,7 @@ from anabranch.diagnostics import OBSTACLES, is_obstructed
 from anabranch.errors import InputError, nearest
 from anabranch.fairness.capacity import MULTIPATH, bits_per_second, directions, seconds, size_bytes
 from anabranch.fairness.possible import possible_bps
+from anabranch.link_values import reverse_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -271,7 +272,7 @@ class Facts:
         """One direction of a link."""
         name, forward = direction
         link = next(link for link in self.spelt_out["link"] if link["name"] == name)
-        values = link if forward else {**link, **link.get("reverse", {})}
+        values = link if forward else reverse_of(link)
         wanted = "forward" if forward else "reverse"
         report = next(r for r in self.document["links"] if r["name"] == name and r["direction"] == wanted)
         return Side(name, forward, values, report)

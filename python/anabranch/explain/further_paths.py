@@ -9,6 +9,7 @@ from anabranch._core.simulator import coupled
 from anabranch.explain.facts import PACKET_BYTES, mathis_bps
 from anabranch.explain.proposals import FULL_SHARE
 from anabranch.fairness.capacity import MULTIPATH, bits_per_second
+from anabranch.link_values import reverse_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,8 +90,8 @@ def _link_rate_bps(facts: Facts, link: Mapping[str, Any]) -> float:
     # A link of the receiver ends there; all others begin at the sender.
     receiver = facts.flow["to"]
     is_forward = link["between"][1] == receiver or receiver not in link["between"]
-    forward, reverse = link, {**link, **link.get("reverse", {})}
-    values, back = (forward, reverse) if is_forward else (reverse, forward)
+    reverse = reverse_of(link)
+    values, back = (link, reverse) if is_forward else (reverse, link)
     if not isinstance(values["rate"], str):
         return facts.goodput_bps
     back_bps = bits_per_second(back["rate"]) if isinstance(back["rate"], str) else math.inf

@@ -1,4 +1,4 @@
-"""Extents and aims of an explanation, apart from it: every start of the command line imports them."""
+"""Limits and aims of an explanation, in a module that loads fast: each start of the command line imports it."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ _USUAL_MTU = 1500
 _GROWTH_WEIGHT = 0.2
 """Part of the room on the paths that a larger segment fills."""
 _MIN_BLOATED_TRIPS = 2.0
-"""Duration of a full queue, in round trips of its path, from which on the queue is too long."""
+"""Minimum duration of a full queue that counts as too long, in round trips of its path."""
 _MIN_LATE_TRIPS = 10.0
-"""Duration of a full queue, in round trips of the longest path, from which on it makes data late."""
+"""Minimum duration of a full queue that makes data late, in round trips of the longest path."""
 _MIN_QUEUED_TRIPS = 0.35
-"""Mean waiting time in such a queue, in round trips of its path, from which on data is late."""
+"""Minimum mean waiting time in such a queue at which data is late, in round trips of its path."""
 _FULL_QUEUE_WEIGHT = 0.65
 """Part of the gap that active queue management saves if a long queue makes data late."""
 _SMALL_BUFFER_WEIGHT = 0.3
@@ -97,9 +97,9 @@ def bufferbloat(facts: Facts) -> Iterator[Proposal]:
 
 
 def held_up(facts: Facts) -> float:
-    """The gap of a flow that waits for late data of a path with a long queue; 0 for others.
+    """The gap of a flow that waits for late data of a path with a long queue; 0 for other flows.
 
-    Late data fills buffers, or the receiver holds back more than the paths lack.
+    A flow waits if its buffers are full for a part of the time, or if its gap exceeds the free rate of its paths.
     """
     sides = [(path, side) for path in facts.paths for side in path.there if len(facts.paths) > 1]
     longest_s = max((path.rtt_s for path in facts.paths), default=0.0)
@@ -273,7 +273,7 @@ def _plain(value: Any) -> str:
 
 
 def _of_several(found: list[Proposal]) -> list[Proposal]:
-    """Remedies at single links, and where several links need one the first of each of them together."""
+    """Remedies at single links; if several links need one, also the first remedies of all these links together."""
     firsts: dict[str, Proposal] = {}
     for each in found:
         firsts.setdefault(each.subject, each)

@@ -161,7 +161,7 @@ class Observed:
         return min(1.0, (time_s or 0.0) / self.lasts_s) if self.lasts_s else 0.0
 
     def pieces(self) -> pl.DataFrame:
-        """Pieces of data over time, as the traces of a run have decisions; offsets of SCTP count chunks."""
+        """Pieces of data over time, in the form of the decisions in traces of runs; offsets of SCTP count chunks."""
         require("frames", "a frame of pieces")
         import polars as pl
 

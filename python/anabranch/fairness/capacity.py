@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from anabranch.fairness.solver import solve
+from anabranch.link_values import reverse_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -158,8 +159,8 @@ def _spans(
 
 def _side(link: Mapping[str, Any], forward: bool) -> dict[str, Any]:
     """State and rate of one direction of a link."""
-    reverse = {} if forward else link.get("reverse", {})
-    return {key: reverse.get(key, link[key]) for key in ("state", "rate")}
+    values = link if forward else reverse_of(link)
+    return {key: values[key] for key in ("state", "rate")}
 
 
 def _rate(side: Mapping[str, Any]) -> float | None:

@@ -161,10 +161,10 @@ def _integer(least: int = 0, most: int = _MAX_INTEGER) -> Callable[[str], int]:
     return read
 
 
-def _number(most: float, says: str) -> Callable[[str], float]:
+def _number(most: float, remedy: str) -> Callable[[str], float]:
     def read(value: str) -> float:
         if not re.fullmatch(_NUMBER + r"|[0-9]+\.", value) or float(value) > most:
-            raise _SpecificationError(says)
+            raise _SpecificationError(remedy)
         return float(value)
 
     return read

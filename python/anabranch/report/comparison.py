@@ -55,7 +55,7 @@ def print_comparison(comparison: Comparison, console: Console, *, every: bool, c
 
 
 def _is_shown(row: Difference, chosen: Collection[str]) -> bool:
-    """Whether the short table has a row: metrics of fairness follow from goodputs and would repeat them."""
+    """Whether a row is in the short table; metrics of fairness are not, since they follow from the goodputs."""
     if row.metric in chosen or row.metric == _ALWAYS_SHOWN_METRIC:
         return True
     return row.is_shown and not isinstance(METRICS[row.metric], FairnessMetric)

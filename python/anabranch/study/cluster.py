@@ -104,8 +104,8 @@ def _local(jobs: int) -> Any:
     # forked may have an older one.
     options = {"n_workers": jobs, "threads_per_worker": 1, "memory_limit": 0, "env": dict(os.environ)}
     forkserver.begin()
-    with forkserver.deaf_to_interrupts(), dask.config.set(_LOCAL):
-        return certificates.LocalCluster(plugins=[_DeafToInterrupts()], **options)
+    with forkserver.ignoring_interrupts(), dask.config.set(_LOCAL):
+        return certificates.LocalCluster(plugins=[_IgnoreInterrupts()], **options)
 
 
 def _slurm(jobs: int) -> Any:
@@ -157,7 +157,7 @@ class _Client(distributed.Client):  # type: ignore[misc]
             raise RunFailed(f"no Dask scheduler of this version is at {self._start_arg} ({what})") from None
 
 
-class _DeafToInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
+class _IgnoreInterrupts(distributed.WorkerPlugin):  # type: ignore[misc]
     """Plugin of the workers of this machine, also of those that are started again after one died.
 
     The front end handles Ctrl-C, and lets the running runs finish.
@@ -246,7 +246,7 @@ class DaskPool:
                 self._lose()
             else:
                 self._width = max(1, threads)
-                self._tell(threads)
+                self._report_missing_workers(threads)
         return self._width
 
     @property
@@ -254,7 +254,7 @@ class DaskPool:
         """Two submitted bundles for each thread: a running one and one in reserve."""
         return 2 * self.width * self._bundle_runs
 
-    def _tell(self, threads: int) -> None:
+    def _report_missing_workers(self, threads: int) -> None:
         """Report once that there are no workers: runs wait for them, and they may connect at any time or never."""
         if threads:
             self._staffed = time.monotonic()
@@ -268,8 +268,8 @@ class DaskPool:
         """Keep a run for the next bundle, which `take` hands to the scheduler."""
         self._waiting.append((ticket, request))
 
-    def _hand(self, number: int, runs: tuple[tuple[int, Request], ...]) -> None:
-        """Hand a bundle to the scheduler, or keep it until the scheduler is back."""
+    def _send_bundle(self, number: int, runs: tuple[tuple[int, Request], ...]) -> None:
+        """Send a bundle to the scheduler, or keep it until the scheduler is back."""
         if self._client is None:
             self._under_way[number] = _Bundle(runs)
             return
@@ -288,7 +288,7 @@ class DaskPool:
                 self._return(timeout_s)
             return taken
         self._dispatch()
-        for number, fetched in self._news(0.0 if taken else timeout_s):
+        for number, fetched in self._take_ended(0.0 if taken else timeout_s):
             # Outcomes of a lost scheduler are ignored.
             if number not in self._under_way or self._under_way[number].fetched is not fetched:
                 continue
@@ -301,7 +301,7 @@ class DaskPool:
         self._dispatch()
         return taken
 
-    def _news(self, timeout_s: float) -> list[tuple[int, concurrent.futures.Future[list[Outcome]]]]:
+    def _take_ended(self, timeout_s: float) -> list[tuple[int, concurrent.futures.Future[list[Outcome]]]]:
         """Wait for a bundle to end, and return all that have ended."""
         ended: list[tuple[int, concurrent.futures.Future[list[Outcome]]]] = []
         with suppress(queue.Empty):
@@ -360,14 +360,14 @@ class DaskPool:
             self._alone = None
         if self._suspects and not self._under_way and (had_suspect or not self._waiting):
             self._alone = next(self._numbers)
-            self._hand(self._alone, (self._suspects.popleft(),))
+            self._send_bundle(self._alone, (self._suspects.popleft(),))
         if self._alone is not None:
             return
         # A part of a bundle waits for more runs, unless a worker is idle.
         while self._waiting and (len(self._waiting) >= self._bundle_runs or len(self._under_way) < self._width):
             idle = max(1, self._width - len(self._under_way))
             count = min(self._bundle_runs, -(-len(self._waiting) // idle))
-            self._hand(next(self._numbers), tuple(self._waiting.popleft() for _ in range(count)))
+            self._send_bundle(next(self._numbers), tuple(self._waiting.popleft() for _ in range(count)))
 
     def _lose(self) -> None:
         """Record that the connection to the scheduler is lost, and with it all submitted bundles."""
@@ -383,7 +383,7 @@ class DaskPool:
         """Reconnect to the scheduler, and submit all lost bundles again."""
         if self._connect(_CONNECT_TIMEOUT_S):
             for number, bundle in list(self._under_way.items()):
-                self._hand(number, bundle.runs)
+                self._send_bundle(number, bundle.runs)
         elif self._gone_since is not None and time.monotonic() - self._gone_since > _RECONNECT_TIMEOUT_S:
             raise RunFailed(
                 f"the Dask scheduler at {self._cluster} has ended and did not restart; finished runs are kept, go on "

@@ -22,12 +22,12 @@ _LOADED = ["distributed", "anabranch.study.cluster"]
 def begin() -> None:
     """Start the process, if it does not run yet; it ends with this one."""
     multiprocessing.get_context("forkserver").set_forkserver_preload(_LOADED)
-    with deaf_to_interrupts():
+    with ignoring_interrupts():
         forkserver.ensure_running()
 
 
 @contextmanager
-def deaf_to_interrupts() -> Iterator[None]:
+def ignoring_interrupts() -> Iterator[None]:
     """Ignore Ctrl-C, here and in processes that are started meanwhile.
 
     Dask cannot close workers that an interrupt has ended while they were being started.

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anabranch.errors import InputError, RunFailed
+from anabranch.link_values import reverse_of
 from anabranch.testbed import namespaces
 from anabranch.testbed.kernel import set_sysctl
 
@@ -73,7 +74,7 @@ class Wires:
         for router in self.routers.values():
             namespaces.within(router, _forward)
         for number, link in enumerate(self._layout["scenario"]["link"]):
-            directions = [link, {**link, **link.get("reverse", {})}]
+            directions = [link, reverse_of(link)]
             (node, device), (other, other_device) = (self._ends[2 * number + end] for end in range(2))
             near, far = self._namespaces[node], self._namespaces[other]
             namespaces.within(near, partial(_pair, device, far, other_device, directions))
@@ -102,7 +103,7 @@ def _problems(layout: Mapping[str, Any]) -> Iterator[str]:
     if any("addresses" in link for link in scenario["link"]):
         yield "hosts have one address on each link of netem"
     for link in scenario["link"]:
-        for model in (link, {**link, **link.get("reverse", {})}):
+        for model in (link, reverse_of(link)):
             for problem in _misfits(model):
                 yield f'link "{link["name"]}": {problem}'
     hosts = {flow[end] for flow in scenario["flow"] for end in ("from", "to", "through") if end in flow}

@@ -6,7 +6,7 @@ mod probe;
 
 use super::config::Via;
 use super::error::Error;
-use super::resolver::{addresses_blocking, host_and_port};
+use super::upstream::resolver::{addresses_blocking, host_and_port};
 use core::net::SocketAddr;
 pub use judge::Finding;
 pub(crate) use judge::{bad_finding, good_finding};

@@ -2,11 +2,11 @@
 
 use super::facts::Uplink;
 use crate::config::{Expected, KeepAlive, Protocol};
-use crate::connect::connect_to;
 use crate::error::Error;
 use crate::proxy_check::probe_proxy;
 use crate::sockopt::is_multipath;
 use crate::stream::{StreamOptions, Transport, write_all};
+use crate::upstream::connect::connect_to;
 use crate::watch::kernel::established;
 use core::net::{IpAddr, SocketAddr};
 use std::io;

@@ -14,8 +14,8 @@ mod users;
 mod via;
 
 use super::error::Error;
-use super::nat64::Nat64;
 use super::network::Network;
+use super::upstream::nat64::Nat64;
 pub use convert::Convert;
 use convert::check_convert;
 use core::net::SocketAddr;

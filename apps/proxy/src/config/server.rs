@@ -1,6 +1,6 @@
 //! A server in the configuration file: an address or a name, with a port.
 
-use crate::resolver::host_and_port;
+use crate::upstream::resolver::host_and_port;
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddr};
 use serde::de::value::MapAccessDeserializer;

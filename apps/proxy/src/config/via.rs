@@ -2,7 +2,7 @@
 
 use super::interface::is_interface_name;
 use super::units::KeepAlive;
-use crate::resolver::host_and_port;
+use crate::upstream::resolver::host_and_port;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
 

@@ -2,8 +2,8 @@
 
 use super::cookie::{Cookies, decode_proof};
 use super::{Tlv, emit};
+use crate::auth::login::{Credentials, LoginResult, Logins, now_s};
 use crate::config::Convert;
-use crate::login::{Credentials, LoginResult, Logins, now_s};
 use crate::network::Network;
 use core::net::IpAddr;
 use std::io;

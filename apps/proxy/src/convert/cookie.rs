@@ -1,6 +1,6 @@
 //! Cookies of clients (RFC 8803 §6.2.7). A cookie proves that a client receives packets at its address, or knows a password.
 
-use crate::password_proof::Proof;
+use crate::auth::password_proof::Proof;
 use crate::socks::wire;
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};

@@ -3,10 +3,10 @@
 use super::balance::{Endpoint, OpenConnection, order};
 use super::header::{self, Version};
 use crate::config::{Balance, Server, WeightedServer, reaches};
-use crate::connect::connect_to;
 use crate::log;
-use crate::resolver::Resolver;
 use crate::stream::{StreamOptions, close_with_fin, write_all};
+use crate::upstream::connect::connect_to;
+use crate::upstream::resolver::Resolver;
 use core::net::{IpAddr, SocketAddr};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,13 +5,13 @@
 use crate::config::{Limits, Udp};
 use crate::datagrams::{Datagram, Recent, STATE_TIMEOUT, Side, relay_datagrams};
 use crate::error::Error;
-use crate::limits::max_associations;
+use crate::limits::descriptors::max_associations;
 use crate::log::RateLimited;
 use crate::original_destination;
 use crate::sockopt::{receive_original_destinations, set_transparent_v6};
 use crate::socks::wire::{Reply, Target, emit_frame};
-use crate::upstream::Upstream;
-use crate::upstream_proxy::within_connect_timeout;
+use crate::upstream::protocols::Upstream;
+use crate::upstream::proxy::within_connect_timeout;
 use crate::watch;
 use core::net::{IpAddr, SocketAddr};
 use socket2::{Domain, Socket, Type};

@@ -1,9 +1,9 @@
 //! Addresses of the names in `bypass`, to which hosts connect without the proxy, and of those in `only`.
 
 use crate::config::Router;
-use crate::connect::Attempts;
 use crate::log::RateLimited;
-use crate::resolver::{Resolver, host_and_port};
+use crate::upstream::connect::Attempts;
+use crate::upstream::resolver::{Resolver, host_and_port};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -8,4 +8,4 @@ pub mod wire;
 
 pub use service::Proxy;
 pub(crate) use session::probe_socks_proxy;
-pub(crate) use via::{FarProxy, Upstream};
+pub(crate) use via::{Upstream, UpstreamSide};

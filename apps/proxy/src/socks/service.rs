@@ -2,23 +2,23 @@
 
 use super::association::{ClientSide, bind_beside};
 use super::session::{Refusal, Request, accept, answer};
-use super::via::FarProxy;
+use super::via::UpstreamSide;
 use super::wire::{Command, Reply, Target};
+use crate::auth::login::{LoginResult, Logins};
 use crate::config::{Limits, Socks};
-use crate::connect::connect;
-use crate::connection_table::ConnectionEntry;
 use crate::datagrams::{Datagram, Exit, Framed, PathsSide, Side, relay_datagrams};
 use crate::error::Error;
-use crate::limits::max_associations;
+use crate::limits::connection_table::ConnectionEntry;
+use crate::limits::descriptors::max_associations;
+use crate::limits::targets::Targets;
 use crate::log::RateLimited;
-use crate::login::{LoginResult, Logins};
 use crate::relay::{First, relay};
-use crate::resolver::{Addresses, Client, Resolver};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, close_gracefully};
-use crate::targets::Targets;
-use crate::upstream::Upstream;
-use crate::upstream_proxy::{Connected, NotConnected, connect_error, within_connect_timeout};
+use crate::upstream::connect::connect;
+use crate::upstream::protocols::Upstream;
+use crate::upstream::proxy::{Connected, NotConnected, connect_error, within_connect_timeout};
+use crate::upstream::resolver::{Addresses, Client, Resolver};
 use crate::watch;
 use core::fmt::Display;
 use core::net::{Ipv6Addr, SocketAddr};
@@ -53,7 +53,7 @@ pub struct Proxy {
 /// The servers' side of a UDP association.
 enum Far<'a> {
     Exit(Box<Exit<'a>>),
-    Upstream(FarProxy),
+    Upstream(UpstreamSide),
 }
 
 impl Side for Far<'_> {

@@ -1,7 +1,7 @@
 //! Server side of SOCKS 5, up to the client's complete request.
 
 use super::wire::{self, Command, LoginReply, Malformed, Parsed, Reply, Target, method};
-use crate::login::{Credentials, LoginResult, Logins};
+use crate::auth::login::{Credentials, LoginResult, Logins};
 use crate::stream::{read_some, write_all};
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::fmt;

@@ -2,12 +2,12 @@
 
 use super::session::{Refusal, Session};
 use super::wire::{self, LoginReply, Reply, Target, method};
+use crate::auth::login::prove;
+use crate::auth::password_proof::Epoch;
 use crate::config::{Limits, User, Via};
 use crate::datagrams::{Datagram, Framed, Keys, PathsSide, Side};
-use crate::login::prove;
-use crate::password_proof::Epoch;
 use crate::stream::Transport;
-use crate::upstream_proxy::{Connected, Dialogue, EarlyData, NoAnswer, NotConnected, Opened, UpstreamProxy};
+use crate::upstream::proxy::{Connected, Dialogue, EarlyData, NoAnswer, NotConnected, Opened, UpstreamProxy};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,14 +17,14 @@ use tokio::net::TcpStream;
 type Answers = (Option<SocketAddr>, Vec<u8>);
 
 /// The upstream proxy as a side of a datagram relay.
-pub enum FarProxy {
+pub enum UpstreamSide {
     /// Datagrams in a stream.
     Stream(Framed),
     /// Datagrams over several paths.
     Paths(Box<PathsSide>),
 }
 
-impl Side for FarProxy {
+impl Side for UpstreamSide {
     async fn receive(&mut self) -> io::Result<Datagram> {
         match self {
             Self::Stream(framed) => framed.receive().await,
@@ -79,13 +79,13 @@ impl Upstream {
     pub async fn open_datagrams<F: FnMut() -> io::Result<Vec<u8>> + Send>(
         &self,
         early: &mut EarlyData<F>,
-    ) -> Result<FarProxy, NotConnected> {
+    ) -> Result<UpstreamSide, NotConnected> {
         let user = self.proxy.user().filter(|_| self.proxy.sends_over_paths());
         let Some(user) = user else {
             let no_target = Target::Address((Ipv4Addr::UNSPECIFIED, 0).into());
             let Connected { server, first, .. } =
                 self.request_datagrams(wire::DATAGRAMS, &no_target, early).await?;
-            return Ok(FarProxy::Stream(Framed::new(Arc::new(server), first)));
+            return Ok(UpstreamSide::Stream(Framed::new(Arc::new(server), first)));
         };
         let failed = |error: &io::Error| self.proxy.connect_error(error);
         let mut nonce = [0; 16];
@@ -101,7 +101,7 @@ impl Upstream {
         far.set_port(bound.port());
         let from = self.proxy.local_addresses().map_err(|error| failed(&error))?;
         let stream = Framed::new(Arc::new(connected.server), connected.first);
-        Ok(FarProxy::Paths(Box::new(PathsSide::of_far_proxy(stream, keys, far, &from))))
+        Ok(UpstreamSide::Paths(Box::new(PathsSide::of_upstream(stream, keys, far, &from))))
     }
 
     async fn request_datagrams<F: FnMut() -> io::Result<Vec<u8>> + Send>(

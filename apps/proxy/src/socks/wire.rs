@@ -3,7 +3,7 @@
 //! A client may send all of its messages and its first data in one flight, so a buffer may contain more than one
 //! message. Each parser returns the length of its message, or `None` while the message is incomplete.
 
-use crate::password_proof::{Epoch, Proof};
+use crate::auth::password_proof::{Epoch, Proof};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::fmt;
 

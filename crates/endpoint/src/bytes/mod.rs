@@ -1,9 +1,12 @@
 //! The payload bytes of an [`Endpoint`], kept by a driver of real packets.
 //!
 //! Cores use lengths and offsets only. [`Bytes`] keeps the bytes and follows three outputs of an endpoint:
-//! the payload of a packet to send names the offset of its bytes ([`Bytes::fill`]), a [`Placement`] names the
-//! offset for received bytes ([`Bytes::place`]), and a [`Delivery`](crate::Delivery) names the bytes for the
-//! application, which writes and reads with a [`Socket`]. Nothing here depends on a protocol.
+//!
+//! - The payload of a packet to send contains the offset of its bytes ([`Bytes::fill`]).
+//! - A [`Placement`] contains the offset for received bytes ([`Bytes::place`]).
+//! - A [`Delivery`](crate::Delivery) contains the range of the bytes for the application.
+//!
+//! The application writes and reads with a [`Socket`]. Nothing here depends on a protocol.
 //!
 //! [`Endpoint`]: crate::Endpoint
 

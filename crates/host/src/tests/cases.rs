@@ -79,7 +79,7 @@ fn close_at_listener(net: &mut Net, [client, server]: [ConnectionId; 2]) {
 fn same_ports_reconnect_during_time_wait() {
     for timestamps in [true, false] {
         let mut net = Net::new();
-        let protocol = Protocol::Tcp(tcp::Config { timestamps, ..tcp::Config::default() });
+        let protocol = Protocol::Tcp(tcp::Config::default().timestamps(timestamps));
         net.listen(protocol.clone(), 80);
         let ends = || Ends {
             local: vec![Address::new(ip(1, 1), 1500)],

@@ -2,7 +2,6 @@
 
 use super::*;
 use anabranch_endpoint::drive::Collected;
-use anabranch_tcp::mptcp::Config;
 
 /// A segment from a port of the first host to port 80 of the second.
 fn segment(source_port: u16, flags: Flags) -> Packet {
@@ -124,7 +123,7 @@ fn additional_paths_use_the_following_ports() {
     let mut net = Net::new();
     let Protocol::Mptcp(config) = mptcp() else { unreachable!("Multipath TCP") };
     let path_manager = path_manager::parse("ndiffports:3").expect("listed");
-    let protocol = Protocol::Mptcp(Config { path_manager, ..config });
+    let protocol = Protocol::Mptcp(config.path_manager(path_manager));
     net.listen(protocol.clone(), 80);
     let local = vec![Address::new(ip(1, 1), 1500)];
     let ends = Ends { local, local_port: 65_534, remote: vec![ip(2, 1)], remote_port: 80 };

@@ -166,19 +166,17 @@ fn ends_of(backups: u8) -> [Ends; 2] {
 }
 
 fn settings(input: &mut Input<'_>) -> tcp::Config {
-    tcp::Config {
-        recovery: *input.pick(&[Recovery::Sack, Recovery::Prr, Recovery::Rack]),
-        timestamps: input.flag(),
-        sack: !input.byte().is_multiple_of(4),
-        nagle: input.flag(),
-        ecn: input.flag(),
-        delayed_ack: Some(Duration::from_millis(40)).filter(|_| input.flag()),
-        send_buffer: 1000 + 4 * u64::from(input.word()),
-        receive_buffer: 1000 + 4 * u64::from(input.word()),
-        retries: 30,
-        syn_retries: 30,
-        ..tcp::Config::default()
-    }
+    tcp::Config::default()
+        .recovery(*input.pick(&[Recovery::Sack, Recovery::Prr, Recovery::Rack]))
+        .timestamps(input.flag())
+        .sack(!input.byte().is_multiple_of(4))
+        .nagle(input.flag())
+        .ecn(input.flag())
+        .delayed_ack(Some(Duration::from_millis(40)).filter(|_| input.flag()))
+        .send_buffer(1000 + 4 * u64::from(input.word()))
+        .receive_buffer(1000 + 4 * u64::from(input.word()))
+        .retries(30)
+        .syn_retries(30)
 }
 
 impl FuzzedHosts {
@@ -198,16 +196,14 @@ impl FuzzedHosts {
             let scheduler = input.pick(SCHEDULERS);
             let paths = *input.pick(&["default", "fullmesh", "disjoint", "ndiffports:3"]);
             let bits = input.byte();
-            let config = mptcp::Config {
-                tcp,
-                scheduler,
-                path_manager: path_manager::parse(paths).expect("listed"),
-                opportunistic_retransmission: bits & 4 != 0,
-                penalisation: *input.pick(&[Penalisation::Never, Penalisation::Weaker, Penalisation::Any]),
-                mechanisms_in_start_up: bits & 64 == 0,
-                checksum: bits & 16 != 0,
-                ..mptcp::Config::default()
-            };
+            let config = mptcp::Config::default()
+                .tcp(tcp)
+                .scheduler(scheduler)
+                .path_manager(path_manager::parse(paths).expect("listed"))
+                .opportunistic_retransmission(bits & 4 != 0)
+                .penalisation(*input.pick(&[Penalisation::Never, Penalisation::Weaker, Penalisation::Any]))
+                .mechanisms_in_start_up(bits & 64 == 0)
+                .checksum(bits & 16 != 0);
             let [client, server] = ends_of(bits);
             let client = mptcp::Connection::connecting(config.clone(), &client, client_secrets);
             let server = mptcp::Connection::listening(config, &server, server_secrets);

@@ -20,29 +20,26 @@ fn settings(input: &mut Input<'_>) -> Config {
     let base = Config::new(congestion, schedule);
     let base = if input.flag() { base.with_cmt() } else { base };
     let sides = *input.pick(&[Sides::None, Sides::Sender, Sides::Receiver, Sides::Both]);
-    Config {
-        send_buffer: 2_000 + 4 * u64::from(input.word()),
-        receive_buffer: 2_000 + 4 * u64::from(input.word()),
-        nr_sack: input.flag(),
-        i_data: input.flag(),
-        partial_reliability: true,
-        reconfiguration: true,
-        dac: input.flag(),
-        nagle: input.flag(),
-        overshoot: input.flag(),
-        splitting: Splitting { sides, on: SplittingOn::Outstanding },
-        rescheduling: Rescheduling { sides, threshold: 0.3 },
-        stream_scheduler: *input.pick(&[
+    base.send_buffer(2_000 + 4 * u64::from(input.word()))
+        .receive_buffer(2_000 + 4 * u64::from(input.word()))
+        .nr_sack(input.flag())
+        .i_data(input.flag())
+        .partial_reliability(true)
+        .reconfiguration(true)
+        .dac(input.flag())
+        .nagle(input.flag())
+        .overshoot(input.flag())
+        .splitting(Splitting { sides, on: SplittingOn::Outstanding })
+        .rescheduling(Rescheduling { sides, threshold: 0.3 })
+        .stream_scheduler(*input.pick(&[
             StreamScheduler::Fcfs,
             StreamScheduler::RoundRobin,
             StreamScheduler::RoundRobinPacket,
-        ]),
-        tail_loss_probe: input.flag(),
-        potentially_failed_threshold: Some(0).filter(|_| input.flag()),
-        streams: 4,
-        heartbeat_interval: Some(Duration::from_secs(5)),
-        ..base
-    }
+        ]))
+        .tail_loss_probe(input.flag())
+        .potentially_failed_threshold(Some(0).filter(|_| input.flag()))
+        .streams(4)
+        .heartbeat_interval(Some(Duration::from_secs(5)))
 }
 
 /// Reliability of a message, chosen by its length; about half of the messages are fully reliable.

@@ -27,16 +27,16 @@ pub fn tcp() -> Protocol {
 }
 
 pub fn mptcp() -> Protocol {
-    Protocol::Mptcp(mptcp::Config {
-        tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
-        scheduler: scheduler::find("lowest-rtt").expect("listed"),
-        path_manager: path_manager::parse("fullmesh").expect("listed"),
-        opportunistic_retransmission: false,
-        penalisation: Penalisation::Never,
-        mechanisms_in_start_up: true,
-        checksum: false,
-        ..mptcp::Config::default()
-    })
+    Protocol::Mptcp(
+        mptcp::Config::default()
+            .tcp(tcp::Config::default().congestion(Choice::find("lia").expect("listed")))
+            .scheduler(scheduler::find("lowest-rtt").expect("listed"))
+            .path_manager(path_manager::parse("fullmesh").expect("listed"))
+            .opportunistic_retransmission(false)
+            .penalisation(Penalisation::Never)
+            .mechanisms_in_start_up(true)
+            .checksum(false),
+    )
 }
 
 pub fn sctp() -> Protocol {

@@ -144,30 +144,28 @@ impl InterferenceTest {
         let rng = Rng::new(u64::from(program.byte()) << 8 | u64::from(program.byte()));
         let bits = program.byte();
         let paths = *program.pick(&["disjoint", "default", "disjoint", "fullmesh", "ndiffports:2"]);
-        let config = mptcp::Config {
-            tcp: tcp::Config {
-                congestion: Choice {
-                    entry: program.pick(congestion::ALGORITHMS),
-                    ..Choice::find("lia").expect("listed")
-                },
-                send_buffer: 5000 + 500 * u64::from(program.byte()),
-                receive_buffer: 5000 + 500 * u64::from(program.byte()),
-                timestamps: bits & 1 == 0,
-                sack: bits & 2 == 0,
-                retries: 8,
-                // Keep-alives let an idle end notice that its peer has closed.
-                keepalive: Some(KEEPALIVE_INTERVAL),
-                user_timeout: (bits & 32 != 0).then_some(USER_TIMEOUT),
-                ..tcp::Config::default()
-            },
-            scheduler: program.pick(SCHEDULERS),
-            path_manager: path_manager::parse(paths).expect("listed"),
-            opportunistic_retransmission: bits & 4 != 0,
-            penalisation: *program.pick(&[Penalisation::Never, Penalisation::Weaker, Penalisation::Any]),
-            mechanisms_in_start_up: bits & 64 == 0,
-            checksum: bits & 16 != 0,
-            ..mptcp::Config::default()
-        };
+        let config = mptcp::Config::default()
+            .tcp(
+                tcp::Config::default()
+                    .congestion(Choice {
+                        entry: program.pick(congestion::ALGORITHMS),
+                        ..Choice::find("lia").expect("listed")
+                    })
+                    .send_buffer(5000 + 500 * u64::from(program.byte()))
+                    .receive_buffer(5000 + 500 * u64::from(program.byte()))
+                    .timestamps(bits & 1 == 0)
+                    .sack(bits & 2 == 0)
+                    .retries(8)
+                    // Keep-alives let an idle end notice that its peer has closed.
+                    .keepalive(Some(KEEPALIVE_INTERVAL))
+                    .user_timeout((bits & 32 != 0).then_some(USER_TIMEOUT)),
+            )
+            .scheduler(program.pick(SCHEDULERS))
+            .path_manager(path_manager::parse(paths).expect("listed"))
+            .opportunistic_retransmission(bits & 4 != 0)
+            .penalisation(*program.pick(&[Penalisation::Never, Penalisation::Weaker, Penalisation::Any]))
+            .mechanisms_in_start_up(bits & 64 == 0)
+            .checksum(bits & 16 != 0);
         let secrets = Secrets::simulated(&mut rng.fork("secrets"));
         let addresses = |end| [0, 1].map(|path| Address::new(address(end, path), 1500)).to_vec();
         let client =

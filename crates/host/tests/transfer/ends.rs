@@ -76,40 +76,34 @@ impl Settings {
     }
 
     fn tcp(&self) -> tcp::Config {
-        tcp::Config {
-            congestion: congestion::Choice::find("cubic").expect("listed"),
-            send_buffer: self.send_buffer,
-            receive_buffer: self.receive_buffer,
-            retries: 30,
-            syn_retries: 30,
-            ..tcp::Config::default()
-        }
+        tcp::Config::default()
+            .congestion(congestion::Choice::find("cubic").expect("listed"))
+            .send_buffer(self.send_buffer)
+            .receive_buffer(self.receive_buffer)
+            .retries(30)
+            .syn_retries(30)
     }
 
     fn mptcp(&self, checksum: bool) -> mptcp::Config {
-        mptcp::Config {
-            tcp: self.tcp(),
-            scheduler: scheduler::find("lowest-rtt").expect("listed"),
-            path_manager: path_manager::parse("fullmesh").expect("listed"),
-            opportunistic_retransmission: true,
-            penalisation: Penalisation::Weaker,
-            mechanisms_in_start_up: true,
-            checksum,
-            ..mptcp::Config::default()
-        }
+        mptcp::Config::default()
+            .tcp(self.tcp())
+            .scheduler(scheduler::find("lowest-rtt").expect("listed"))
+            .path_manager(path_manager::parse("fullmesh").expect("listed"))
+            .opportunistic_retransmission(true)
+            .penalisation(Penalisation::Weaker)
+            .mechanisms_in_start_up(true)
+            .checksum(checksum)
     }
 
     fn sctp(&self) -> sctp::Config {
         let congestion = congestion::Choice::find("reno").expect("listed");
-        sctp::Config {
-            send_buffer: self.send_buffer,
-            receive_buffer: self.receive_buffer,
-            streams: 4,
-            association_max_retrans: 30,
-            path_max_retrans: 30,
-            init_max_retrans: 30,
-            ..sctp::Config::new(congestion, scheduler::find("round-robin").expect("listed"))
-        }
+        sctp::Config::new(congestion, scheduler::find("round-robin").expect("listed"))
+            .send_buffer(self.send_buffer)
+            .receive_buffer(self.receive_buffer)
+            .streams(4)
+            .association_max_retrans(30)
+            .path_max_retrans(30)
+            .init_max_retrans(30)
     }
 }
 
@@ -130,7 +124,7 @@ pub fn make(settings: &Settings, rng: &Rng) -> [Box<dyn Endpoint>; 2] {
         Protocol::Sctp { i_data, .. }
         | Protocol::SctpAuthenticated { i_data }
         | Protocol::CmtSctp { i_data } => {
-            let mut config = sctp::Config { i_data, ..settings.sctp() };
+            let mut config = settings.sctp().i_data(i_data);
             if let Protocol::Sctp { encapsulated: true, .. } = settings.protocol {
                 config.encapsulation = Some(anabranch_wire::sctp::encapsulation::Ports::default());
             }

@@ -220,12 +220,9 @@ impl Pair {
 
 fn setup(packets: u32) -> PathSetup {
     PathSetup {
-        mss: u32::try_from(MSS).expect("small"),
         initial_window: u64::from(packets) * MSS,
-        initial_ssthresh: u64::MAX,
-        rules: Rules::Tcp,
-        floor: Rules::Tcp.floor(),
         abc_limit: None,
         whole_packets: true,
+        ..PathSetup::new(Rules::Tcp, u32::try_from(MSS).expect("small"))
     }
 }

@@ -6,8 +6,8 @@
 //! per full window. Loss: the same as in [`lia`](super::lia).
 //!
 //! In RFC 6356, the growth of each path is this growth times its share of the total window, c_P/Σ c_i. Without that
-//! factor, a path with a small window grows as fast as one with a large window, and n equal paths together grow n times
-//! as fast as with LIA, that is, as fast as one flow. So this algorithm is closer to uncoupled paths than LIA; it is
+//! factor, a path with a small window grows as fast as one with a large window. So n equal paths together grow n times
+//! as fast as with LIA: each of them as fast as one flow. So this algorithm is closer to uncoupled paths than LIA; it is
 //! not designed to be fair to TCP.
 
 use super::controller::{Algorithm, Controller};

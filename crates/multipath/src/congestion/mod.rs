@@ -88,6 +88,22 @@ pub struct PathSetup {
     pub whole_packets: bool,
 }
 
+impl PathSetup {
+    /// A path with a window of ten packets (RFC 6928 §2), no threshold, the floor of the standard, and a growth in slow
+    /// start of at most one packet per acknowledgement (RFC 5681 §3.1).
+    pub const fn new(rules: Rules, mss: u32) -> Self {
+        Self {
+            mss,
+            initial_window: 10 * mss as u64,
+            initial_ssthresh: u64::MAX,
+            rules,
+            floor: rules.floor(),
+            abc_limit: Some(1),
+            whole_packets: false,
+        }
+    }
+}
+
 /// An acknowledgement that newly and cumulatively acknowledges data of a path; in CMT, one that advances the path's
 /// pseudo-cumulative TSN.
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +123,19 @@ pub struct Ack {
     /// with TCP in slow start and limited by the application only, more than half of the window was outstanding
     /// (RFC 7661 §4.3).
     pub cwnd_limited: bool,
+}
+
+impl Ack {
+    /// An acknowledgement of data that filled the window. It measured no round-trip time, and there was no measurement
+    /// before.
+    pub const fn new(now: Time, path: PathId, acked: u64) -> Self {
+        Self { now, path, acked, rtt: None, srtt: None, cwnd_limited: true }
+    }
+
+    /// An acknowledgement of data that filled the window, with the first sample of the round-trip time.
+    pub const fn timed(now: Time, path: PathId, acked: u64, rtt: Duration) -> Self {
+        Self { rtt: Some(rtt), srtt: Some(rtt), ..Self::new(now, path, acked) }
+    }
 }
 
 /// Threshold after the penalisation of a path in slow start.

@@ -65,6 +65,28 @@ pub struct PathState {
     pub mss: u32,
 }
 
+impl PathState {
+    /// An established path without data, threshold, pacing and deviations of the round-trip time. The peer permits the
+    /// whole window; a packet has 1000 bytes.
+    pub const fn new(id: PathId, cwnd: u64, srtt: Duration) -> Self {
+        Self {
+            id,
+            usable: true,
+            backup: false,
+            cwnd,
+            outstanding: 0,
+            queueable: cwnd,
+            queued: 0,
+            recovering: false,
+            srtt: Some(srtt),
+            rtt_variation: Duration::ZERO,
+            ssthresh: u64::MAX,
+            pacing_rate: None,
+            mss: 1000,
+        }
+    }
+}
+
 /// New data, for which the scheduler selects a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer {

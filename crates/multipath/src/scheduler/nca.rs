@@ -229,19 +229,9 @@ mod tests {
     #[test]
     fn chosen_paths_alone_carry_data() {
         let state = |id, srtt_ms, queueable| PathState {
-            id: PathId(id),
-            usable: true,
-            backup: false,
-            cwnd: 10_000,
             outstanding: 10_000 - queueable,
             queueable,
-            queued: 0,
-            recovering: false,
-            srtt: Some(Duration::from_millis(srtt_ms)),
-            rtt_variation: Duration::ZERO,
-            ssthresh: u64::MAX,
-            pacing_rate: None,
-            mss: 1_000,
+            ..PathState::new(PathId(id), 10_000, Duration::from_millis(srtt_ms))
         };
         let offer = |send_window| Offer {
             now: anabranch_base::time::Time::ZERO,

@@ -1,21 +1,7 @@
 use super::*;
 
 fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
-    PathState {
-        id: PathId(id),
-        usable: true,
-        backup: false,
-        cwnd,
-        outstanding: 0,
-        queueable: cwnd,
-        queued: 0,
-        recovering: false,
-        srtt: Some(Duration::from_millis(rtt_ms)),
-        rtt_variation: Duration::ZERO,
-        ssthresh: u64::MAX,
-        pacing_rate: None,
-        mss: 1000,
-    }
+    PathState::new(PathId(id), cwnd, Duration::from_millis(rtt_ms))
 }
 
 /// Returns the path with a full window.
@@ -303,8 +289,8 @@ fn linux_ahead_keeps_partial_packets_at_window_end() {
 #[test]
 fn otias_assigns_packets_for_in_order_arrival() {
     // Windows of ten packets on the near path arrive after 10, 30, 50 ms and so on, those on the far path after 50,
-    // 150, 250 ms and so on. So the first three windows are for the near path (which comes first in the list), the
-    // fourth is for the far path, and of each six windows after that the sixth is for the far path.
+    // 150, 250 ms and so on. So the first three windows are for the near path, which comes first in the list, and the
+    // fourth is for the far path. Of each six windows after that, the sixth is for the far path.
     let (near, far) = (path(0, 10_000, 20), path(1, 10_000, 100));
     let mut scheduler = (find("otias").unwrap().build)();
     assert_eq!(placed(&mut *scheduler, &[near, far]), Some((0, 0, 1000)));

@@ -1,6 +1,6 @@
 //! Checks properties that every congestion control of the table must have under any sequence of events.
 
-use crate::rig::{MSS, NONE, Rig};
+use crate::rig::{MSS, NONE, Rig, setup};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
 use anabranch_multipath::PathId;
@@ -62,13 +62,10 @@ fn event() -> impl Strategy<Value = Event> {
     let rules = prop_oneof![Just(Rules::Tcp), Just(Rules::Sctp)];
     let setup = (mss(), bytes(), bytes(), rules, any::<bool>()).prop_map(
         |(mss, initial_window, initial_ssthresh, rules, whole_packets)| PathSetup {
-            mss,
             initial_window,
             initial_ssthresh,
-            rules,
-            floor: rules.floor(),
-            abc_limit: Some(1),
             whole_packets,
+            ..PathSetup::new(rules, mss)
         },
     );
     let kind = prop_oneof![Just(LossKind::FastRetransmit), Just(LossKind::Ecn)];
@@ -191,15 +188,7 @@ fn slow_start_counts_bytes_up_to_a_limit() {
     for name in ["reno", "cubic", "lia", "olia", "balia"] {
         for (limit, expected) in [(Some(1), 11), (Some(2), 12), (None, 18)] {
             let mut rig = Rig::new(name);
-            let setup = PathSetup {
-                mss: MSS as u32,
-                initial_window: 10 * MSS,
-                initial_ssthresh: 20 * MSS,
-                rules: Rules::Tcp,
-                floor: Rules::Tcp.floor(),
-                abc_limit: limit,
-                whole_packets: false,
-            };
+            let setup = PathSetup { abc_limit: limit, ..setup(Rules::Tcp, 10 * MSS, 20 * MSS) };
             rig.control.add_path(PathId(0), setup);
             rig.measure(0, 100);
             assert_eq!(rig.ack(0, 8 * MSS), expected * MSS, "{name}, at most {limit:?} packets");
@@ -334,7 +323,7 @@ impl CongestionControl for Lawless {
     fn on_idle(&mut self, idle: &Idle) {
         if self.law == "idle" {
             let (now, path) = (idle.now, idle.path);
-            self.control.on_ack(&Ack { now, path, acked: 2000, rtt: None, srtt: None, cwnd_limited: true });
+            self.control.on_ack(&Ack::new(now, path, 2000));
         }
     }
     fn on_spurious(&mut self, now: Time, path: PathId) {

@@ -52,14 +52,7 @@ impl Bottleneck {
         self.rtt.sample(sample);
         self.delivered += 1;
         self.waited += sample.saturating_sub(self.base + self.service).as_nanos();
-        let ack = Ack {
-            now,
-            path: self.path,
-            acked: MSS,
-            rtt: Some(sample),
-            srtt: self.rtt.srtt(),
-            cwnd_limited: true,
-        };
+        let ack = Ack { rtt: Some(sample), srtt: self.rtt.srtt(), ..Ack::new(now, self.path, MSS) };
         control.on_ack(&ack);
         self.send(now, control.window(self.path));
     }
@@ -80,15 +73,7 @@ impl Bottleneck {
 fn run(paths: &mut [Bottleneck]) -> Vec<(f64, f64)> {
     let mut control = (find("wvegas").expect("in the table").build)(&Options::default());
     for path in &mut *paths {
-        let setup = PathSetup {
-            mss: MSS as u32,
-            initial_window: 10 * MSS,
-            initial_ssthresh: u64::MAX,
-            rules: Rules::Tcp,
-            floor: Rules::Tcp.floor(),
-            abc_limit: Some(1),
-            whole_packets: false,
-        };
+        let setup = PathSetup::new(Rules::Tcp, MSS as u32);
         control.add_path(path.path, setup);
         path.send(Time::ZERO, 10 * MSS);
     }

@@ -110,8 +110,7 @@ impl Flight {
             control.on_loss(&Loss { now, path, kind: LossKind::FastRetransmit, in_flight });
             self.recovers_at = Some(self.next + self.path.rtt);
         } else {
-            let rtt = Some(Duration::from_secs_f64(self.path.rtt));
-            control.on_ack(&Ack { now, path, acked: MSS, rtt, srtt: rtt, cwnd_limited: true });
+            control.on_ack(&Ack::timed(now, path, MSS, Duration::from_secs_f64(self.path.rtt)));
         }
     }
 
@@ -136,15 +135,7 @@ fn run(name: &str, losses: Losses, paths: &[SimulatedPath], packets: u64) -> Vec
     let mut flights: Vec<Flight> =
         paths.iter().enumerate().map(|(i, &path)| Flight::new(i, path, losses, &rng)).collect();
     for flight in &flights {
-        let setup = PathSetup {
-            mss: MSS as u32,
-            initial_window: 10 * MSS,
-            initial_ssthresh: u64::MAX,
-            rules: Rules::Tcp,
-            floor: Rules::Tcp.floor(),
-            abc_limit: Some(1),
-            whole_packets: false,
-        };
+        let setup = PathSetup::new(Rules::Tcp, MSS as u32);
         control.add_path(flight.id, setup);
     }
     let warm = packets / 10;

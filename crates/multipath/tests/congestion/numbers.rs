@@ -497,8 +497,7 @@ fn cubic_does_not_count_unused_time() {
             for _ in 0..100 {
                 rig.wait(100);
                 let srtt = Some(Duration::from_millis(100));
-                let ack =
-                    Ack { now: rig.now, path: PathId(0), acked: 1, rtt: None, srtt, cwnd_limited: false };
+                let ack = Ack { srtt, cwnd_limited: false, ..Ack::new(rig.now, PathId(0), 1) };
                 rig.control.on_ack(&ack);
             }
         }
@@ -598,7 +597,7 @@ fn unused_window_does_not_grow() {
     for entry in anabranch_multipath::congestion::ALGORITHMS {
         let mut rig = Rig::new(entry.name).path(0, 10_000, NONE);
         let srtt = Some(Duration::from_millis(100));
-        let ack = Ack { now: rig.now, path: PathId(0), acked: 5_000, rtt: srtt, srtt, cwnd_limited: false };
+        let ack = Ack { rtt: srtt, srtt, cwnd_limited: false, ..Ack::new(rig.now, PathId(0), 5_000) };
         rig.control.on_ack(&ack);
         assert_eq!(rig.window(0), 10_000, "{}", entry.name);
     }

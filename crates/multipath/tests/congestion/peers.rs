@@ -75,12 +75,8 @@ fn large_windows_and_rates_do_not_wrap() {
         let mut rig = Rig::new(name).path(0, big, MSS).path(1, big, MSS);
         rig.measure(0, 1_000);
         rig.control.on_ack(&anabranch_multipath::congestion::Ack {
-            now: rig.now,
-            path: PathId(1),
-            acked: 0,
-            rtt: None,
             srtt: Some(anabranch_base::time::Duration::from_micros(100)),
-            cwnd_limited: true,
+            ..anabranch_multipath::congestion::Ack::new(rig.now, PathId(1), 0)
         });
         let window = rig.ack(1, big);
         assert!((big + 200..=big + MSS).contains(&window), "{name}: {window}");

@@ -18,15 +18,7 @@ pub struct Rig {
 }
 
 pub const fn setup(rules: Rules, cwnd: u64, ssthresh: u64) -> PathSetup {
-    PathSetup {
-        mss: MSS as u32,
-        initial_window: cwnd,
-        initial_ssthresh: ssthresh,
-        rules,
-        floor: rules.floor(),
-        abc_limit: Some(1),
-        whole_packets: false,
-    }
+    PathSetup { initial_window: cwnd, initial_ssthresh: ssthresh, ..PathSetup::new(rules, MSS as u32) }
 }
 
 impl Rig {
@@ -74,7 +66,7 @@ impl Rig {
     /// Sets the smoothed round-trip time of a path, without an acknowledgement.
     pub fn measure(&mut self, id: u8, rtt_ms: u64) {
         let srtt = Some(Duration::from_millis(rtt_ms));
-        let ack = Ack { now: self.now, path: PathId(id), acked: 0, rtt: None, srtt, cwnd_limited: true };
+        let ack = Ack { srtt, ..Ack::new(self.now, PathId(id), 0) };
         self.control.on_ack(&ack);
     }
 
@@ -87,7 +79,7 @@ impl Rig {
     /// and the smoothed round-trip time.
     pub fn ack_with(&mut self, id: u8, bytes: u64, rtt_ms: Option<u64>) -> u64 {
         let rtt = rtt_ms.map(Duration::from_millis);
-        let ack = Ack { now: self.now, path: PathId(id), acked: bytes, rtt, srtt: rtt, cwnd_limited: true };
+        let ack = Ack { rtt, srtt: rtt, ..Ack::new(self.now, PathId(id), bytes) };
         self.control.on_ack(&ack);
         self.window(id)
     }

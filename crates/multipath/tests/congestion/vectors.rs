@@ -49,15 +49,7 @@ impl Recorder {
     }
 
     fn add(&mut self, path: PathId) {
-        let setup = PathSetup {
-            mss: MSS,
-            initial_window: 10 * u64::from(MSS),
-            initial_ssthresh: u64::MAX,
-            rules: Rules::Tcp,
-            floor: Rules::Tcp.floor(),
-            abc_limit: Some(1),
-            whole_packets: false,
-        };
+        let setup = PathSetup::new(Rules::Tcp, MSS);
         self.control.add_path(path, setup);
         self.paths.push(path);
         let members = format!(
@@ -185,13 +177,12 @@ fn record(name: &str, slow_start: SlowStart) -> String {
         if let Some(sample) = rtt {
             rtts[path.index()].sample(sample);
         }
+        let acked = packets * u64::from(MSS) - rng.below(2) * 300;
         let ack = Ack {
-            now: r.now,
-            path,
-            acked: packets * u64::from(MSS) - rng.below(2) * 300,
             rtt,
             srtt: rtts[path.index()].srtt(),
             cwnd_limited: rng.chance(0.95),
+            ..Ack::new(r.now, path, acked)
         };
         r.ack(&ack);
     }

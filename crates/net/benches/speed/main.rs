@@ -65,11 +65,11 @@ fn block_on<T>(run: impl Future<Output = T>) -> T {
 }
 
 fn mptcp() -> Protocol {
-    Protocol::Mptcp(mptcp::Config {
-        scheduler: scheduler::find("lowest-rtt").expect("listed"),
-        path_manager: path_manager::parse("fullmesh").expect("listed"),
-        ..mptcp::Config::default()
-    })
+    Protocol::Mptcp(
+        mptcp::Config::default()
+            .scheduler(scheduler::find("lowest-rtt").expect("listed"))
+            .path_manager(path_manager::parse("fullmesh").expect("listed")),
+    )
 }
 
 fn tcp() -> Protocol {
@@ -77,7 +77,7 @@ fn tcp() -> Protocol {
 }
 
 fn cmt() -> Protocol {
-    let config = sctp::Config { encapsulation: Some(Ports::default()), ..sctp::Config::cmt() };
+    let config = sctp::Config::for_cmt().encapsulation(Some(Ports::default()));
     Protocol::Sctp(Box::new(config))
 }
 
@@ -287,7 +287,7 @@ const CASES: [(&str, Case); 9] = [
     ("TCP in memory", |time| Some(stream_between(in_memory(1), tcp(), time))),
     ("MPTCP over two paths in memory", |time| Some(stream_between(in_memory(2), mptcp(), time))),
     ("CMT-SCTP over two paths in memory", |time| {
-        let protocol = Protocol::Sctp(Box::new(sctp::Config::cmt()));
+        let protocol = Protocol::Sctp(Box::new(sctp::Config::for_cmt()));
         Some(messages_between(in_memory(2), (protocol, addresses([10, 0])), time))
     }),
     ("CMT-SCTP over UDP on two loopback addresses", |time| {

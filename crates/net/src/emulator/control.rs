@@ -34,6 +34,7 @@ pub struct Applied {
 
 /// An error of a change.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum ControlError {
     /// A setting that is invalid.
     Input(InputError),

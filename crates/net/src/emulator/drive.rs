@@ -3,6 +3,7 @@
 use super::capture::Tap;
 use super::control::{Control, Order};
 use super::device::{Port, Scratch};
+use super::error::OpenError;
 use super::fragments::fragments;
 use super::lateness::Lateness;
 use super::middleboxes::Translations;
@@ -49,23 +50,6 @@ pub struct Attachment {
     pub namespace: Namespace,
     /// The name of the interface in that namespace.
     pub device: String,
-}
-
-/// An error that prevents the creation of a network.
-#[derive(Debug)]
-pub enum OpenError {
-    /// A sentence: no link end or flow has the name that the capture requires.
-    Unknown(String),
-    /// The file of the capture cannot be written.
-    Capture(PathBuf, io::Error),
-    /// The operation that the system refuses, and the reason.
-    System(String, io::Error),
-}
-
-impl From<(String, io::Error)> for OpenError {
-    fn from((what, error): (String, io::Error)) -> Self {
-        Self::System(what, error)
-    }
 }
 
 /// Settings of the emulator.

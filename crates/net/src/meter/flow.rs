@@ -29,6 +29,7 @@ pub const DATAGRAM_HEADER: usize = 16;
 
 /// A flow that sockets cannot carry.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FlowError {
     /// Name of the flow.
     pub flow: String,

@@ -27,6 +27,7 @@ use std::thread::JoinHandle;
 
 /// An error of a measurement.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum MeterError {
     /// A flow that sockets cannot carry, or that failed.
     Flow(FlowError),

@@ -125,7 +125,7 @@ impl Contact {
         self.start_ns
     }
 
-    /// The reason of the end, if it has come.
+    /// The reason of the end; `None` while the contact lasts.
     pub const fn ended(&self) -> Option<Ended> {
         self.ended
     }

@@ -24,6 +24,7 @@ const MAX_BATCH: usize = 64;
 
 /// An error that ends a testbed on two machines, or prevents it.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum PartError {
     /// The scenario has no table of machines.
     NoMachines,

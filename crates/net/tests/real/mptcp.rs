@@ -15,19 +15,16 @@ const NEEDS: [Need; 3] = [Need::Namespaces, Need::Tun, Need::Mptcp];
 const LOAD: Load = Load::Stream { bytes: BYTES };
 
 fn protocol(checksum: bool) -> Protocol {
-    Protocol::Mptcp(mptcp::Config {
-        tcp: tcp::Config {
-            congestion: congestion::Choice::find("lia").expect("listed"),
-            ..tcp::Config::default()
-        },
-        scheduler: scheduler::find("round-robin").expect("listed"),
-        path_manager: path_manager::parse("fullmesh").expect("listed"),
-        opportunistic_retransmission: false,
-        penalisation: Penalisation::Never,
-        mechanisms_in_start_up: true,
-        checksum,
-        ..mptcp::Config::default()
-    })
+    Protocol::Mptcp(
+        mptcp::Config::default()
+            .tcp(tcp::Config::default().congestion(congestion::Choice::find("lia").expect("listed")))
+            .scheduler(scheduler::find("round-robin").expect("listed"))
+            .path_manager(path_manager::parse("fullmesh").expect("listed"))
+            .opportunistic_retransmission(false)
+            .penalisation(Penalisation::Never)
+            .mechanisms_in_start_up(true)
+            .checksum(checksum),
+    )
 }
 
 /// The kernel sends packets with a source address of path `i` by interface `i`, and accepts packets from any.

@@ -25,15 +25,13 @@ const OUR_UDP: u16 = 9900;
 
 fn config(theirs: u16) -> Config {
     let congestion = congestion::Choice::find("reno").expect("listed");
-    Config {
-        streams: 4,
-        encapsulation: Some(Ports { source: OUR_UDP, destination: theirs }),
-        ..Config::new(congestion, scheduler::find("round-robin").expect("listed"))
-    }
+    Config::new(congestion, scheduler::find("round-robin").expect("listed"))
+        .streams(4)
+        .encapsulation(Some(Ports { source: OUR_UDP, destination: theirs }))
 }
 
 fn protocol(i_data: bool, theirs: u16) -> Protocol {
-    Protocol::Sctp(Box::new(Config { i_data, ..config(theirs) }))
+    Protocol::Sctp(Box::new(config(theirs).i_data(i_data)))
 }
 
 /// Whole and fragmented messages, ordered and unordered.
@@ -106,7 +104,7 @@ fn sctp_accepts_from_usrsctp_with_i_data() {
 /// RFC 4895: both ends accept only authenticated user data. usrsctp accepts only authenticated heartbeats, too.
 fn authenticates(i_data: bool, accepts: bool) {
     let features = 2 + u8::from(i_data);
-    let settings = |theirs| Config { i_data, authenticate_data: true, ..config(theirs) };
+    let settings = |theirs| config(theirs).i_data(i_data).authenticate_data(true);
     let protocol = |theirs| Protocol::Sctp(Box::new(settings(theirs)));
     let (side, arguments) = if accepts {
         let side = ours::start(network(&[OUR_ADDRESS]), protocol(1), LOAD, Role::Accept(7));
@@ -156,7 +154,7 @@ fn addresses_change(role: Role) {
     ip(&format!("address add {further} dev lo"));
     let listens = matches!(role, Role::Connect(..));
     let theirs = if listens { THEIR_UDP } else { 1 };
-    let protocol = Protocol::Sctp(Box::new(Config { asconf: true, ..config(theirs) }));
+    let protocol = Protocol::Sctp(Box::new(config(theirs).asconf(true)));
     let peer = || {
         let ends = if listens {
             format!("listen 0 {THEIR_ADDRESS} 7 {THEIR_UDP} 0.0.0.0 0 0")
@@ -245,7 +243,7 @@ fn change_streams(socket: &mut Socket<'_>, changes: Vec<StreamChange>) -> bool {
 fn streams_change(i_data: bool, changes: fn() -> Vec<StreamChange>, meanwhile: ours::Meanwhile) {
     let arguments = format!("listen {} {THEIR_ADDRESS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
-    let protocol = Protocol::Sctp(Box::new(Config { i_data, reconfiguration: true, ..config(THEIR_UDP) }));
+    let protocol = Protocol::Sctp(Box::new(config(THEIR_UDP).i_data(i_data).reconfiguration(true)));
     let side = ours::start_with(
         network(&[OUR_ADDRESS]),
         protocol,
@@ -288,7 +286,7 @@ fn streams_are_added() {
 fn messages_are_abandoned(i_data: bool, unordered: f64) {
     let arguments = format!("listen {} {THEIR_ADDRESS} 7 {THEIR_UDP} 0.0.0.0 0 0", u8::from(i_data));
     let peer = usrsctp::start(&arguments, BYTES);
-    let settings = Config { i_data, partial_reliability: true, send_buffer: 100_000, ..config(THEIR_UDP) };
+    let settings = config(THEIR_UDP).i_data(i_data).partial_reliability(true).send_buffer(100_000);
     let load = Load::Messages {
         bytes: BYTES,
         lengths: (1, 5_000),

@@ -61,7 +61,7 @@ pub fn over_udp_network(addresses: &[IpAddr]) -> Network {
 
 /// CMT-SCTP over UDP.
 pub fn cmt(change: impl FnOnce(&mut sctp::Config)) -> Protocol {
-    let mut config = sctp::Config { encapsulation: Some(Ports::default()), ..sctp::Config::cmt() };
+    let mut config = sctp::Config::for_cmt().encapsulation(Some(Ports::default()));
     change(&mut config);
     Protocol::Sctp(Box::new(config))
 }

@@ -42,8 +42,7 @@ async fn assert_repeated(stacks: [Stack; 2], files: [PathBuf; 2]) {
 #[test]
 fn multipath_stream_is_repeated() {
     let path_manager = path_manager::parse("fullmesh").expect("listed");
-    let protocol =
-        Protocol::Mptcp(mptcp::Config { path_manager, checksum: true, ..mptcp::Config::default() });
+    let protocol = Protocol::Mptcp(mptcp::Config::default().path_manager(path_manager).checksum(true));
     run(async {
         for has_data in [false, true] {
             let (hosts, files) = recorded("mptcp", networks(2), has_data);

@@ -16,7 +16,7 @@ const SERVER: IpAddr = IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 2));
 
 fn mptcp() -> Protocol {
     let path_manager = path_manager::parse("disjoint").expect("listed");
-    Protocol::Mptcp(mptcp::Config { path_manager, ..mptcp::Config::default() })
+    Protocol::Mptcp(mptcp::Config::default().path_manager(path_manager))
 }
 
 fn tcp() -> Protocol {
@@ -65,7 +65,7 @@ fn streams_carry_bytes_both_ways_over_two_paths() {
 fn writer_waits_for_a_reader_that_does_not_read() {
     run(async {
         let hosts = linked(1);
-        let buffers = tcp::Config { send_buffer: 100_000, receive_buffer: 100_000, ..tcp::Config::default() };
+        let buffers = tcp::Config::default().send_buffer(100_000).receive_buffer(100_000);
         let [mut client, mut server] = connected(&hosts, Protocol::Tcp(buffers)).await;
         let sent = data(3_000_000);
         let mut written = 0;

@@ -1,26 +1,15 @@
 //! Changes of queues and jitter.
 
 use super::*;
+use crate::Reorder;
 use crate::frame::testing::TestFrame;
 use crate::queue::{QueueLimit, codel, fifo, fq_codel, red};
-use crate::{Reorder, loss};
 use proptest::prelude::{prop, prop_assert, prop_assert_eq, prop_oneof, proptest};
 
 /// A link of 12 Mbit/s (1500 bytes take 1 ms) with a delay of 5 ms and a queue of ten packets.
 fn model() -> LinkModel {
-    LinkModel {
-        rate: LinkRate::Constant(Rate::from_bits_per_second(12_000_000)),
-        delay: LinkDelay::Constant(Duration::from_millis(5)),
-        jitter: Duration::ZERO,
-        mtu: 1500,
-        overhead: 0,
-        queue: fifo(10),
-        loss: loss::Settings::None(loss::none::None),
-        reorder: None,
-        duplicate: 0.0,
-        icmp: true,
-        up: true,
-    }
+    let model = LinkModel::new(Rate::from_bits_per_second(12_000_000), Duration::from_millis(5));
+    LinkModel { queue: fifo(10), ..model }
 }
 
 fn fifo(packets: u64) -> queue::Settings {

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 /// Random additional delays of a link.
 ///
 /// **Jitter.** Each frame draws a time of arrival, uniform over the jitter. Frames keep their order: the
-/// drawn times are sorted, and the first frame gets the earliest time. So each frame's delay is at least the link's delay and at
-/// most the sum of delay and jitter, and the mean delay is the mean of the draws, for any distance between
-/// frames. (If each frame waited for the previous one instead, the mean delay would approach the maximum.)
+/// drawn times are sorted, and the first frame gets the earliest time. So each frame's delay is at least the link's delay
+/// and at most the sum of delay and jitter. The mean delay is the mean of the draws, for any distance between frames. (If
+/// each frame waited for the previous one instead, the mean delay would approach the maximum.)
 ///
 /// **Reordering.** Some frames are held back for a fixed time, and later frames overtake them. Held-back
 /// frames are not part of the sorting.

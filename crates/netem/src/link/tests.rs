@@ -8,19 +8,8 @@ use proptest::prelude::{Just, prop, prop_assert_eq, prop_oneof, proptest};
 use std::sync::Arc;
 
 fn model() -> LinkModel {
-    LinkModel {
-        rate: LinkRate::Constant(Rate::from_bits_per_second(12_000_000)),
-        delay: Duration::from_millis(5).into(),
-        jitter: Duration::ZERO,
-        mtu: 1500,
-        overhead: 0,
-        queue: fifo(3),
-        loss: loss::Settings::None(loss::none::None),
-        reorder: None,
-        duplicate: 0.0,
-        icmp: true,
-        up: true,
-    }
+    let model = LinkModel::new(Rate::from_bits_per_second(12_000_000), Duration::from_millis(5));
+    LinkModel { queue: fifo(3), ..model }
 }
 
 fn link(model: &LinkModel) -> Link<TestFrame> {

@@ -81,13 +81,10 @@ impl Event {
         match self {
             Self::AddPath { mss, initial_window, initial_ssthresh, ssthresh_floor } => {
                 let setup = PathSetup {
-                    mss,
                     initial_window,
                     initial_ssthresh: initial_ssthresh.unwrap_or(u64::MAX),
-                    rules: Rules::Tcp,
                     floor: (ssthresh_floor / u64::from(mss.max(1))) as u32,
-                    abc_limit: Some(1),
-                    whole_packets: false,
+                    ..PathSetup::new(Rules::Tcp, mss)
                 };
                 E::Add(path, setup)
             }

@@ -76,7 +76,7 @@ pub(super) fn interface((name, kernel, own, backup): (String, String, String, bo
 pub(super) fn refused(error: &DevicesError) -> PyErr {
     match error {
         DevicesError::Capture(_, reason) => crate::run::not_written(error.to_string(), reason),
-        DevicesError::Refused(sentence) => PyOSError::new_err(sentence.clone()),
+        error => PyOSError::new_err(error.to_string()),
     }
 }
 

@@ -6,8 +6,8 @@
 //! The scoreboard counts one transmission of each chunk, at first that of the leading path. The others are [`Copies`]
 //! of their paths, and use their windows. An acknowledgement answers one transmission, and each report of a duplicate
 //! another one. SACKs do not name the packet that arrived. The sender assumes the path over which the SACK came, since
-//! the receiver answers on the path of its data (RFC 9260 §6.4), unless only the age of another transmission is near
-//! the round-trip time of its path. With equally fast paths, some answers count for the wrong path.
+//! the receiver answers on the path of its data (RFC 9260 §6.4). It assumes another path if only the age of the
+//! transmission there is near the round-trip time of its path. With equally fast paths, some answers count for the wrong path.
 //!
 //! If the counted transmission of a chunk is lost, one of its copies in flight takes its place. The chunk is retransmitted
 //! when all copies are lost. A path reduces its window for a lost copy as for any other chunk.

@@ -178,13 +178,11 @@ impl Settings {
             remote: (0..paths).map(|i| address(other, i)).collect(),
             remote_port: 5000 + other as u16,
         };
-        let config = Config {
-            send_buffer: 1_000_000,
-            receive_buffer: 500_000,
-            nr_sack: true,
-            penalisation: true,
-            ..Config::new(control, schedule)
-        };
+        let config = Config::new(control, schedule)
+            .send_buffer(1_000_000)
+            .receive_buffer(500_000)
+            .nr_sack(true)
+            .penalisation(true);
         Self { config, ends, secrets: secrets(end, seed) }
     }
 

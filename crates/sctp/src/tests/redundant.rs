@@ -7,7 +7,7 @@ use anabranch_multipath::{PathId, congestion, scheduler};
 
 fn redundant(config: &mut Config) {
     let receive_buffer = config.receive_buffer;
-    *config = Config { send_buffer: config.send_buffer, receive_buffer, ..Config::cmt() };
+    *config = Config::for_cmt().send_buffer(config.send_buffer).receive_buffer(receive_buffer);
     config.scheduler = scheduler::find("redundant").expect("listed");
     config.congestion = congestion::Choice::find("reno").expect("listed");
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 fn fixed(config: &mut Config) {
-    *config = Config { send_buffer: 1_000_000, receive_buffer: 500_000, ..Config::cmt() };
+    *config = Config::for_cmt().send_buffer(1_000_000).receive_buffer(500_000);
     config.stream_paths = StreamPaths::Fixed;
     // No other rule moves a chunk.
     (config.retransmission, config.tail_loss_probe) = (RetransmissionPath::Same, false);

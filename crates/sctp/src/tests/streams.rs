@@ -210,8 +210,8 @@ fn requests_out_of_order_change_nothing() {
     assert_eq!(events(&net, B).len(), 1, "carried out once");
 }
 
-/// A reset that waits for data from before is denied when its receiver closes meanwhile, and then the data does not bring it
-/// about.
+/// A reset waits until the data before it has arrived. If the receiver closes meanwhile, it denies the reset, and the
+/// later arrival of the data does not perform it.
 #[test]
 fn denied_reset_is_not_performed_later() {
     let mut net = opened(false);

@@ -23,6 +23,7 @@ use core::fmt;
 
 /// A flow that cannot be set up, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FlowError {
     /// Index of the flow in the scenario.
     pub flow: usize,

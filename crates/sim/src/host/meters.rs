@@ -165,7 +165,7 @@ impl Meters {
         });
     }
 
-    /// Ends the means of an end whose connection has ended, now or before.
+    /// Ends the averages of an end whose connection is closed; later calls change nothing.
     #[cold]
     pub fn end(&mut self, now: Time, side: usize) {
         if side == self.source {

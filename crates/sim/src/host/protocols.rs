@@ -64,7 +64,7 @@ impl Setup<'_> {
             self.is_routed(from, to)
         };
         check_path_count(wanted.iter().filter(routed).count())?;
-        let connecting = mptcp::Config { unroutable: self.unroutable(0), source_routes, ..config.clone() };
+        let connecting = config.clone().unroutable(self.unroutable(0)).source_routes(source_routes);
         let protocol = |host, config: mptcp::Config| {
             if self.scenario.has_mptcp(host) { Protocol::Mptcp(config) } else { Protocol::Tcp(config.tcp) }
         };
@@ -132,12 +132,11 @@ impl Setup<'_> {
                 .ok_or("no route leads to its initial path; choose another link")?,
             None => 0,
         };
-        Ok(sctp::Config {
-            initial_path,
-            partial_reliability: self.declared.workload.reliability() != Reliability::Full,
-            unroutable: self.unroutable(end),
-            ..settings.clone()
-        })
+        Ok(settings
+            .clone()
+            .initial_path(initial_path)
+            .partial_reliability(self.declared.workload.reliability() != Reliability::Full)
+            .unroutable(self.unroutable(end)))
     }
 }
 

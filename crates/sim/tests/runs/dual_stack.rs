@@ -2,29 +2,16 @@
 
 use anabranch_sim::scenario::result::FlowResult;
 use anabranch_sim::{RunOptions, RunResult, scenario};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
 /// Two links between a client and a server, with both versions of IP.
-const NETWORK: &str = r#"
-duration = "20 s"
-ip = "both"
-
-[link_defaults]
-rate = "10 Mbit/s"
-delay = "10 ms"
-
-[[link]]
-name = "one"
-between = ["C", "S"]
-
-[[link]]
-name = "two"
-between = ["C", "S"]
-
-[[flow]]
-name = "F"
-from = "C"
-to = "S"
-"#;
+static NETWORK: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '20 s', ip = 'both'")
+        .link_defaults("rate = '10 Mbit/s', delay = '10 ms'")
+        .link("one", ["C", "S"], "")
+        .link("two", ["C", "S"], "")
+        .flow("F", ["C", "S"], "")
+});
 
 fn parse(text: &str) -> scenario::Scenario {
     scenario::parse(text, "dual.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
@@ -152,28 +139,13 @@ fn paths_of_both_versions_return_after_an_outage() {
 #[test]
 fn shared_address_is_reached_over_both_links() {
     // The server has one address on two links; the client has two.
-    let text = r#"
-duration = "20 s"
-[link_defaults]
-rate = "10 Mbit/s"
-[[link]]
-name = "near-1"
-between = ["C", "R1"]
-[[link]]
-name = "near-2"
-between = ["C", "R2"]
-[[link]]
-name = "far-1"
-between = ["R1", "S"]
-[[link]]
-name = "far-2"
-between = ["R2", "S"]
-address_of = "far-1"
-[[flow]]
-name = "F"
-from = "C"
-to = "S"
-"#;
+    let text = ScenarioText::new("duration = '20 s'")
+        .link_defaults("rate = '10 Mbit/s'")
+        .link("near-1", ["C", "R1"], "")
+        .link("near-2", ["C", "R2"], "")
+        .link("far-1", ["R1", "S"], "")
+        .link("far-2", ["R2", "S"], "address_of = 'far-1'")
+        .flow("F", ["C", "S"], "");
     for protocol in ["mptcp", "cmt-sctp"] {
         let flow = flow(&format!("{text}protocol = \"{protocol}\""));
         let links: Vec<_> = flow.paths.iter().map(|path| path.links.join(" ")).collect();

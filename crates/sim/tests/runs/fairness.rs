@@ -3,6 +3,7 @@
 
 use super::cases::text::read;
 use anabranch_sim::{RunOptions, RunResult};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use std::fmt::Write;
 
 fn run(text: &str, settings: &[(&str, &str)]) -> RunResult {
@@ -108,37 +109,15 @@ fn coupled_subflows_take_half_of_the_link() {
 }
 
 /// Two paths of different delay, the second one over two routers.
-const OUTAGE: &str = r#"
-title = "Outage"
-duration = "60 s"
-warmup = "5 s"
-[link_defaults]
-rate = "10 Mbit/s"
-queue = { kind = "fifo", limit = "50 packets" }
-[[link]]
-name = "first"
-between = ["S", "D"]
-delay = "10 ms"
-[[link]]
-name = "far"
-between = ["S", "R"]
-rate = "1 Gbit/s"
-[[link]]
-name = "near"
-between = ["R", "Q"]
-rate = "1 Gbit/s"
-[[link]]
-name = "second"
-between = ["Q", "D"]
-delay = "25 ms"
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "mptcp"
-congestion = "lia"
-paths = "disjoint"
-"#;
+static OUTAGE: LazyText = LazyText::new(|| {
+    ScenarioText::new("title = 'Outage', duration = '60 s', warmup = '5 s'")
+        .link_defaults("rate = '10 Mbit/s', queue = { kind = 'fifo', limit = '50 packets' }")
+        .link("first", ["S", "D"], "delay = '10 ms'")
+        .link("far", ["S", "R"], "rate = '1 Gbit/s'")
+        .link("near", ["R", "Q"], "rate = '1 Gbit/s'")
+        .link("second", ["Q", "D"], "delay = '25 ms'")
+        .flow("F", ["S", "D"], "protocol = 'mptcp', congestion = 'lia', paths = 'disjoint'")
+});
 
 #[test]
 fn outage_loses_no_byte_and_goodput_recovers() {

@@ -1,5 +1,5 @@
 //! Fault runs: random networks, faults and settings under every protocol. In every case, each byte must be
-//! delivered once and in order (the simulator checks each delivery of each run and panics otherwise), no flow
+//! delivered once and in order: the simulator checks each delivery of each run and panics otherwise. No flow
 //! may stall once the faults have ended, and no buffer may exceed its setting.
 
 use super::cases::{Case, case};

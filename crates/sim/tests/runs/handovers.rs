@@ -2,40 +2,20 @@
 
 use anabranch_sim::scenario::result::{FlowResult, PathResult};
 use anabranch_sim::{RunOptions, RunResult, scenario};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use std::fmt::Write;
 
 /// A phone with WLAN and a mobile network, which begins down, and a server behind a router.
-const NETWORK: &str = r#"
-duration = "60 s"
-
-[link_defaults]
-queue = { kind = "fifo", limit = "100 packets" }
-
-[[link]]
-name = "wlan"
-between = ["phone", "internet"]
-rate = "20 Mbit/s"
-delay = "10 ms"
-
-[[link]]
-name = "mobile"
-between = ["phone", "internet"]
-rate = "10 Mbit/s"
-delay = "50 ms"
-state = "down"
-
-[[link]]
-name = "core"
-between = ["internet", "server"]
-rate = "1 Gbit/s"
-
-[[flow]]
-name = "F"
-from = "phone"
-to = "server"
-"#;
+static NETWORK: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '60 s'")
+        .link_defaults("queue = { kind = 'fifo', limit = '100 packets' }")
+        .link("wlan", ["phone", "internet"], "rate = '20 Mbit/s', delay = '10 ms'")
+        .link("mobile", ["phone", "internet"], "rate = '10 Mbit/s', delay = '50 ms', state = 'down'")
+        .link("core", ["internet", "server"], "rate = '1 Gbit/s'")
+        .flow("F", ["phone", "server"], "")
+});
 
 /// Round trip of the mobile network, seconds.
 const MOBILE_RTT: f64 = 0.1;
@@ -165,28 +145,11 @@ fn event_makes_a_path_a_backup_and_back() {
 
 #[test]
 fn event_sets_the_primary_destination() {
-    let network = r#"
-duration = "20 s"
-[[link]]
-name = "one"
-between = ["A", "B"]
-rate = "10 Mbit/s"
-delay = "5 ms"
-[[link]]
-name = "two"
-between = ["A", "B"]
-rate = "10 Mbit/s"
-delay = "5 ms"
-[[flow]]
-name = "F"
-from = "A"
-to = "B"
-protocol = "sctp"
-[[event]]
-at = "10 s"
-flow = "F"
-set = { primary = "two" }
-"#;
+    let network = ScenarioText::new("duration = '20 s'")
+        .link("one", ["A", "B"], "rate = '10 Mbit/s', delay = '5 ms'")
+        .link("two", ["A", "B"], "rate = '10 Mbit/s', delay = '5 ms'")
+        .flow("F", ["A", "B"], "protocol = 'sctp'")
+        .event("10 s", "flow = 'F', set = { primary = 'two' }");
     for direction in ["", "direction = \"reverse\"\n"] {
         let flow = flow(&network.replace("[[event]]", &format!("{direction}[[event]]")));
         let [one, two] = ["one", "two"].map(|name| path(&flow, name));

@@ -4,61 +4,34 @@ use super::cases::text::read;
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::scenario::result::{HostResult, RunResult};
 use anabranch_sim::{RunOptions, run};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use proptest::prelude::*;
 
 /// Two directions of 100 datagrams a second, of 1028 bytes with their headers, over 100 Mbit/s and 10 ms.
-const DATAGRAMS: &str = r#"
-duration = "21 s"
-warmup = "1 s"
-[[link]]
-name = "a"
-between = ["S", "D"]
-rate = "100 Mbit/s"
-delay = "10 ms"
-[[host]]
-name = "D"
-[[flow]]
-name = "in"
-from = "S"
-to = "D"
-protocol = "udp"
-workload = { kind = "rate", rate = "0.8 Mbit/s", message = "1000 B" }
-[[flow]]
-name = "out"
-from = "D"
-to = "S"
-protocol = "udp"
-start = "5 ms"
-workload = { kind = "rate", rate = "0.8 Mbit/s", message = "1000 B" }
-"#;
+static DATAGRAMS: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '21 s', warmup = '1 s'")
+        .link("a", ["S", "D"], "rate = '100 Mbit/s', delay = '10 ms'")
+        .table("[[host]]", "name = 'D'")
+        .flow("in", ["S", "D"], "protocol = 'udp'")
+        .keys("workload = { kind = 'rate', rate = '0.8 Mbit/s', message = '1000 B' }")
+        .flow("out", ["D", "S"], "protocol = 'udp', start = '5 ms'")
+        .keys("workload = { kind = 'rate', rate = '0.8 Mbit/s', message = '1000 B' }")
+});
 
 /// Two paths of 8 and 2 Mbit/s, 10 and 100 ms.
-const TWO_PATHS: &str = r#"
-duration = "20 s"
-[link_defaults]
-queue = { kind = "fifo", limit = "50 packets" }
-[[link]]
-name = "a"
-between = ["S", "D"]
-rate = "8 Mbit/s"
-delay = "10 ms"
-[[link]]
-name = "b"
-between = ["S", "D"]
-rate = "2 Mbit/s"
-delay = "100 ms"
-loss = { model = "bernoulli", rate = 0.01 }
-[[host]]
-name = "D"
-[[host]]
-name = "S"
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "mptcp"
-workload = { kind = "file", size = "1 MB" }
-"#;
+static TWO_PATHS: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '20 s'")
+        .link_defaults("queue = { kind = 'fifo', limit = '50 packets' }")
+        .link("a", ["S", "D"], "rate = '8 Mbit/s', delay = '10 ms'")
+        .link(
+            "b",
+            ["S", "D"],
+            "rate = '2 Mbit/s', delay = '100 ms', loss = { model = 'bernoulli', rate = 0.01 }",
+        )
+        .table("[[host]]", "name = 'D'")
+        .table("[[host]]", "name = 'S'")
+        .flow("F", ["S", "D"], "protocol = 'mptcp', workload = { kind = 'file', size = '1 MB' }")
+});
 
 /// The result of a run, which is the same with encoded packets and for a second run.
 fn result(scenario: &Scenario) -> RunResult {
@@ -78,7 +51,7 @@ fn mean_delay(result: &RunResult, flow: usize) -> f64 {
 
 #[test]
 fn packet_and_bytes_take_their_time() {
-    let result = result(&read(DATAGRAMS, &[("host.D.cost", r#"{ packet = "2 ms", byte = "1 us" }"#)]));
+    let result = result(&read(&DATAGRAMS, &[("host.D.cost", r#"{ packet = "2 ms", byte = "1 us" }"#)]));
     let [HostResult { name, utilisation: Some(utilisation), drops: Some(drops), .. }] = &*result.hosts else {
         panic!("one host has a cost: {:?}", result.hosts)
     };
@@ -93,7 +66,7 @@ fn packet_and_bytes_take_their_time() {
 #[test]
 fn both_directions_share_a_processor() {
     let result =
-        result(&read(DATAGRAMS, &[("host.D.cost", r#"{ packet = "8 ms", backlog = "10 packets" }"#)]));
+        result(&read(&DATAGRAMS, &[("host.D.cost", r#"{ packet = "8 ms", backlog = "10 packets" }"#)]));
     // 200 packets a second, and 125 are served.
     let host = &result.hosts[0];
     assert!(close(host.utilisation.unwrap(), 1.0, 1e-9));
@@ -110,7 +83,7 @@ fn both_directions_share_a_processor() {
 #[test]
 fn backlog_of_one_drops_what_finds_a_packet() {
     let cost = r#"{ packet = "6 ms", backlog = "1 packets" }"#;
-    let result = result(&read(DATAGRAMS, &[("host.D.cost", cost)]));
+    let result = result(&read(&DATAGRAMS, &[("host.D.cost", cost)]));
     // Every 5 ms a packet of the other direction arrives while the previous one is in service.
     let delivered: u64 = result.flows.iter().map(|flow| flow.delivered_bytes / 1000).sum();
     let host = &result.hosts[0];
@@ -123,16 +96,16 @@ fn backlog_of_one_drops_what_finds_a_packet() {
 fn cost_of_zero_keeps_the_digest() {
     for protocol in ["mptcp", "cmt-sctp"] {
         let set = [("flow.F.protocol", protocol)];
-        let without = result(&read(TWO_PATHS, &set));
+        let without = result(&read(&TWO_PATHS, &set));
         let zero = r#"{ packet = "0 us", byte = "0 ns", gap = "0 s", backlog = "1 packets" }"#;
-        let with = result(&read(TWO_PATHS, &[set[0], ("host.D.cost", zero)]));
+        let with = result(&read(&TWO_PATHS, &[set[0], ("host.D.cost", zero)]));
         assert_eq!((&with.digest, with.hosts.len()), (&without.digest, 0), "{protocol}");
     }
 }
 
 #[test]
 fn hosts_without_cost_take_no_time() {
-    let result = result(&read(TWO_PATHS, &[("host.D.cost.packet", "100 us")]));
+    let result = result(&read(&TWO_PATHS, &[("host.D.cost.packet", "100 us")]));
     let names: Vec<_> = result.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!(names, ["D"]);
 }
@@ -147,7 +120,7 @@ fn list_entries_cost_processor_time() {
         ("link.b.loss", "{ model = \"none\" }"),
     ];
     for (protocol, entries) in [("tcp", false), ("mptcp", true), ("cmt-sctp", true)] {
-        let result = result(&read(TWO_PATHS, &[&unlimited[..], &[("flow.F.protocol", protocol)]].concat()));
+        let result = result(&read(&TWO_PATHS, &[&unlimited[..], &[("flow.F.protocol", protocol)]].concat()));
         let flow = &result.flows[0];
         assert_eq!(flow.delivered_bytes, 1_000_000, "{protocol}");
         let utilisation = result.hosts[0].utilisation.unwrap();
@@ -160,7 +133,7 @@ fn list_entries_cost_processor_time() {
 fn list_entries_of_arrivals_cost_processor_time() {
     let gap = ("host.D.cost.gap", "1 us");
     let arrival = ("flow.F.workload.arrivals", r#"{ mean_interval = "1 s", count = 1 }"#);
-    let utilisation = |set: &[(&str, &str)]| result(&read(TWO_PATHS, set)).hosts[0].utilisation.unwrap();
+    let utilisation = |set: &[(&str, &str)]| result(&read(&TWO_PATHS, set)).hosts[0].utilisation.unwrap();
     let single = utilisation(&[gap]);
     assert!(single > 0.0 && close(utilisation(&[gap, arrival]), single, 1e-9), "{single}");
 }
@@ -180,7 +153,7 @@ proptest! {
             "{{ packet = \"{packet} us\", byte = \"{byte} ns\", gap = \"{gap} ns\", backlog = \"{backlog} packets\" }}"
         );
         let set = [("flow.F.protocol", protocol), ("host.D.cost", cost.as_str()), ("host.S.cost", cost.as_str()), ("duration", "120 s")];
-        let scenario = Scenario { seed, ..read(TWO_PATHS, &set) };
+        let scenario = Scenario { seed, ..read(&TWO_PATHS, &set) };
         let result = result(&scenario);
         let flow = &result.flows[0];
         prop_assert!(flow.delivered_bytes <= flow.written_bytes);

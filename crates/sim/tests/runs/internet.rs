@@ -3,33 +3,19 @@
 use super::cases::text::read;
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::{RunOptions, RunResult};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
 /// Two disjoint paths, and an independent pair of hosts.
-const PATHS: &str = r#"
-duration = "20 s"
-warmup = "5 s"
-[link_defaults]
-rate = "10 Mbit/s"
-delay = "5 ms"
-queue = { kind = "fifo", limit = "50 packets" }
-[[link]]
-name = "a1"
-between = ["S", "A"]
-[[link]]
-name = "a2"
-between = ["A", "D"]
-[[link]]
-name = "b1"
-between = ["S", "B"]
-[[link]]
-name = "b2"
-between = ["B", "D"]
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "tcp"
-"#;
+static PATHS: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '20 s', warmup = '5 s'")
+        .link_defaults("rate = '10 Mbit/s', delay = '5 ms'")
+        .keys("queue = { kind = 'fifo', limit = '50 packets' }")
+        .link("a1", ["S", "A"], "")
+        .link("a2", ["A", "D"], "")
+        .link("b1", ["S", "B"], "")
+        .link("b2", ["B", "D"], "")
+        .flow("F", ["S", "D"], "protocol = 'tcp'")
+});
 
 fn run(scenario: &Scenario) -> RunResult {
     let options = RunOptions { check_wire: true, ..RunOptions::default() };
@@ -50,7 +36,7 @@ fn ipv6_goodput_differs_by_its_longer_header() {
                 // full.
                 sets.push(("flow.F.congestion", "reno"));
             }
-            let result = run(&read(PATHS, &sets));
+            let result = run(&read(&PATHS, &sets));
             (result.flows[0].goodput_bps, result.flows[0].paths[0].local.clone())
         };
         let ((v4, _), (v6, local)) = (goodput("\"v4\""), goodput("\"v6\""));
@@ -62,7 +48,7 @@ fn ipv6_goodput_differs_by_its_longer_header() {
 
 #[test]
 fn lookahead_does_not_change_ipv6_runs() {
-    let scenario = read(PATHS, &[("ip", "v6"), ("flow.F.protocol", "mptcp")]);
+    let scenario = read(&PATHS, &[("ip", "v6"), ("flow.F.protocol", "mptcp")]);
     let digest = |in_order| {
         anabranch_sim::run(&scenario, &RunOptions { in_order, ..RunOptions::default() }).unwrap().digest
     };
@@ -70,37 +56,21 @@ fn lookahead_does_not_change_ipv6_runs() {
 }
 
 /// Datagrams of 1500 bytes, for which the third link of four is too narrow.
-const NARROW_LINK: &str = r#"
-duration = "10 s"
-[link_defaults]
-rate = "10 Mbit/s"
-delay = "5 ms"
-[[link]]
-name = "first"
-between = ["S", "A"]
-[[link]]
-name = "second"
-between = ["A", "B"]
-[[link]]
-name = "narrow"
-between = ["B", "C"]
-mtu = 1300
-[[link]]
-name = "last"
-between = ["C", "D"]
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "udp"
-mtu = 1500
-workload = { kind = "messages", message = "1400 B", interval = "100 ms" }
-"#;
+static NARROW_LINK: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '10 s'")
+        .link_defaults("rate = '10 Mbit/s', delay = '5 ms'")
+        .link("first", ["S", "A"], "")
+        .link("second", ["A", "B"], "")
+        .link("narrow", ["B", "C"], "mtu = 1300")
+        .link("last", ["C", "D"], "")
+        .flow("F", ["S", "D"], "protocol = 'udp', mtu = 1500")
+        .keys("workload = { kind = 'messages', message = '1400 B', interval = '100 ms' }")
+});
 
 #[test]
 fn router_answers_too_large_packets() {
     for ip in ["v4", "v6"] {
-        let result = run(&read(NARROW_LINK, &[("ip", ip)]));
+        let result = run(&read(&NARROW_LINK, &[("ip", ip)]));
         let link = |name: &str, direction: &str| {
             result.links.iter().find(|link| link.name == name && link.direction == direction).unwrap()
         };
@@ -120,7 +90,7 @@ fn router_answers_too_large_packets() {
 #[test]
 fn router_limits_its_errors() {
     let often = [("flow.F.workload.interval", "500 us"), ("link_defaults.rate", "100 Mbit/s")];
-    let result = run(&read(NARROW_LINK, &often));
+    let result = run(&read(&NARROW_LINK, &often));
     let dropped = result.links[4].drops_by_cause["mtu"];
     assert!((19_970..=20_000).contains(&dropped), "{dropped}");
     let sent = result.links[3].packets;
@@ -130,7 +100,7 @@ fn router_limits_its_errors() {
 
 #[test]
 fn black_hole_sends_no_errors() {
-    let result = run(&read(NARROW_LINK, &[("link.narrow.icmp", "false")]));
+    let result = run(&read(&NARROW_LINK, &[("link.narrow.icmp", "false")]));
     assert!(result.links.iter().all(|link| link.direction == "forward" || link.packets == 0));
     assert!(result.links.iter().any(|link| link.drops_by_cause["mtu"] > 90));
 }

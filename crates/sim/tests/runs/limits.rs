@@ -3,6 +3,7 @@
 use super::cases::text::read;
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::result::{FlowResult, Times, blocked};
+use anabranch_testkit::scenario_text::ScenarioText;
 use proptest::prelude::*;
 
 const WARMUP_SECONDS: f64 = 5.0;
@@ -16,24 +17,11 @@ fn flow(settings: &[(&str, &str)]) -> FlowResult {
 
 /// The result of a flow with these settings in a run with events.
 fn flow_with(events: &str, settings: &[(&str, &str)]) -> FlowResult {
-    let text = r#"
-duration = "20 s"
-warmup = "5 s"
-[link_defaults]
-rate = "10 Mbit/s"
-delay = "10 ms"
-queue = { limit = "50 packets" }
-[[link]]
-name = "first"
-between = ["S", "D"]
-[[link]]
-name = "second"
-between = ["S", "D"]
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-"#;
+    let text = ScenarioText::new("duration = '20 s', warmup = '5 s'")
+        .link_defaults("rate = '10 Mbit/s', delay = '10 ms', queue = { limit = '50 packets' }")
+        .link("first", ["S", "D"], "")
+        .link("second", ["S", "D"], "")
+        .flow("F", ["S", "D"], "");
     let result = anabranch_sim::run(&read(&format!("{text}{events}"), settings), &RunOptions::default())
         .expect("the run succeeds");
     let flow = result.flows.into_iter().next().expect("the flow");

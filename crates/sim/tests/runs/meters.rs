@@ -2,6 +2,7 @@
 
 use anabranch_sim::scenario::result::{FlowResult, RunResult};
 use anabranch_sim::{RunOptions, scenario};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -60,44 +61,22 @@ fn averages_begin_with_the_flow_and_first_sample() {
     assert!(path.cwnd_mean_bytes > 14_480.0, "{}", path.cwnd_mean_bytes);
 }
 
-const SCENARIO: &str = r#"
-duration = "5 s"
-warmup = "1 s"
-
-[[link]]
-name = "fast"
-between = ["A", "B"]
-rate = "10 Mbit/s"
-delay = "5 ms"
-loss = { model = "bernoulli", rate = 0.01 }
-
-[[link]]
-name = "slow"
-between = ["A", "B"]
-rate = "3 Mbit/s"
-delay = "40 ms"
-
-[[flow]]
-name = "M"
-from = "A"
-to = "B"
-protocol = "mptcp"
-
-[[flow]]
-name = "S"
-from = "A"
-to = "B"
-protocol = "cmt-sctp"
-start = "0.5 s"
-
-[[flow]]
-name = "T"
-from = "A"
-to = "B"
-protocol = "tcp"
-start = "1.5 s"
-workload = { kind = "file", size = "300 kB" }
-"#;
+static SCENARIO: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '5 s', warmup = '1 s'")
+        .link(
+            "fast",
+            ["A", "B"],
+            "rate = '10 Mbit/s', delay = '5 ms', loss = { model = 'bernoulli', rate = 0.01 }",
+        )
+        .link("slow", ["A", "B"], "rate = '3 Mbit/s', delay = '40 ms'")
+        .flow("M", ["A", "B"], "protocol = 'mptcp'")
+        .flow("S", ["A", "B"], "protocol = 'cmt-sctp', start = '0.5 s'")
+        .flow(
+            "T",
+            ["A", "B"],
+            "protocol = 'tcp', start = '1.5 s', workload = { kind = 'file', size = '300 kB' }",
+        )
+});
 
 /// A separate folder for this test.
 fn folder(name: &str) -> PathBuf {
@@ -137,7 +116,7 @@ fn column(text: &str, names: usize, wanted: &str) -> BTreeMap<String, Vec<(f64, 
 }
 
 fn run_traced() -> (RunResult, PathBuf) {
-    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let scenario = scenario::parse(&SCENARIO, "scenario", &[]).unwrap();
     let plain = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     let folder = folder("every-change");
     let options = RunOptions { trace: Some(folder.clone()), trace_changes: true, ..RunOptions::default() };

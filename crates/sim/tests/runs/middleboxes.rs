@@ -2,34 +2,19 @@
 
 use anabranch_sim::scenario::result::{FlowResult, RunResult};
 use anabranch_sim::{RunOptions, run, scenario};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use proptest::prelude::*;
 
 /// A client with two paths to a server, each through a separate node.
-const TWO_WAYS: &str = r#"
-title = "two ways"
-duration = "10 s"
-warmup = "1 s"
-[link_defaults]
-rate = "10 Mbit/s"
-delay = "10 ms"
-[[link]]
-name = "wifi"
-between = ["C", "N1"]
-[[link]]
-name = "cell"
-between = ["C", "N2"]
-[[link]]
-name = "north"
-between = ["N1", "R"]
-[[link]]
-name = "south"
-between = ["N2", "R"]
-[[link]]
-name = "last"
-between = ["R", "S"]
-rate = "100 Mbit/s"
-delay = "1 ms"
-"#;
+static TWO_WAYS: LazyText = LazyText::new(|| {
+    ScenarioText::new("title = 'two ways', duration = '10 s', warmup = '1 s'")
+        .link_defaults("rate = '10 Mbit/s', delay = '10 ms'")
+        .link("wifi", ["C", "N1"], "")
+        .link("cell", ["C", "N2"], "")
+        .link("north", ["N1", "R"], "")
+        .link("south", ["N2", "R"], "")
+        .link("last", ["R", "S"], "rate = '100 Mbit/s', delay = '1 ms'")
+});
 
 /// The result of a run. A second run, with every packet encoded and parsed, must have the same result.
 fn outcome(flow: &str, middleboxes: &str) -> RunResult {

@@ -3,6 +3,7 @@
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
 const PAYLOAD_RATIO: f64 = 1424.0 / 1500.0;
 
@@ -92,41 +93,24 @@ fn fullmesh_omits_pairs_without_a_route() {
 }
 
 /// Slow start ends in a window of losses and a timeout, while acknowledgements of later data still arrive.
-const WINDOW_OF_LOSSES: &str = r#"
-title = "a window of losses"
-duration = "2.2417 s"
-warmup = "0.8526 s"
-seed = 2490106848
-[[link]]
-name = "slow"
-between = ["A", "B"]
-rate = "3 Mbit/s"
-delay = "17.525 ms"
-queue = { kind = "red", limit = "53 packets", min = "5 packets", max = "20 packets", max_p = 0.1 }
-reverse = { rate = "11 Mbit/s" }
-loss = { model = "bernoulli", rate = 0.0115 }
-[[link]]
-name = "fast"
-between = ["A", "B"]
-rate = "7 Mbit/s"
-delay = "4.243 ms"
-queue = { kind = "red", limit = "47 packets", min = "5 packets", max = "20 packets", max_p = 0.1 }
-reverse = { rate = "4 Mbit/s" }
-loss = { model = "bernoulli", rate = 0.0161 }
-[[flow]]
-name = "F0"
-from = "A"
-to = "B"
-protocol = "mptcp"
-recovery = "sack"
-start = { uniform = ["0 s", "0.529 s"] }
-"#;
+static WINDOW_OF_LOSSES: LazyText = LazyText::new(|| {
+    ScenarioText::new("title = 'a window of losses', duration = '2.2417 s', warmup = '0.8526 s'")
+        .keys("seed = 2490106848")
+        .link("slow", ["A", "B"], "rate = '3 Mbit/s', delay = '17.525 ms'")
+        .keys("queue = { kind = 'red', limit = '53 packets', min = '5 packets', max = '20 packets', max_p = 0.1 }")
+        .keys("reverse = { rate = '11 Mbit/s' }, loss = { model = 'bernoulli', rate = 0.0115 }")
+        .link("fast", ["A", "B"], "rate = '7 Mbit/s', delay = '4.243 ms'")
+        .keys("queue = { kind = 'red', limit = '47 packets', min = '5 packets', max = '20 packets', max_p = 0.1 }")
+        .keys("reverse = { rate = '4 Mbit/s' }, loss = { model = 'bernoulli', rate = 0.0161 }")
+        .flow("F0", ["A", "B"], "protocol = 'mptcp', recovery = 'sack'")
+        .keys("start = { uniform = ['0 s', '0.529 s'] }")
+});
 
 #[test]
 fn data_in_flight_causes_no_second_timeout() {
     for seed in 2_490_106_840..2_490_106_860_u64 {
         let scenario =
-            scenario::parse(WINDOW_OF_LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
+            scenario::parse(&WINDOW_OF_LOSSES, "losses.toml", &[("seed".into(), seed.to_string())]).unwrap();
         let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
         assert!(flow.paths.iter().all(|path| path.timeouts < Some(6)), "{seed}: {:#?}", flow.paths);
     }

@@ -3,6 +3,7 @@
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use std::fmt::Write as _;
 
 /// Rate in Mbit/s and round-trip time in milliseconds.
@@ -82,30 +83,15 @@ fn mechanisms_do_not_reduce_goodput() {
 /// would arrive when LTE delivers the originals.
 #[test]
 fn reinjections_do_not_displace_new_data() {
-    const DSL_AND_LTE: &str = r#"
-        title = "DSL and LTE"
-        duration = "30 s"
-        warmup = "10 s"
-        [[link]]
-        name = "dsl"
-        between = ["server", "router"]
-        rate = "16 Mbit/s"
-        delay = "10 ms"
-        queue = { kind = "fifo", limit = "64 kB" }
-        reverse = { rate = "1 Mbit/s" }
-        [[link]]
-        name = "lte"
-        between = ["server", "router"]
-        rate = "30 Mbit/s"
-        delay = "22.5 ms"
-        queue = { kind = "fifo", limit = "4 MB" }
-        reverse = { rate = "10 Mbit/s" }
-        [[flow]]
-        from = "server"
-        to = "router"
-        protocol = "mptcp"
-    "#;
-    let scenario = scenario::parse(DSL_AND_LTE, "dsl-lte.toml", &[]).unwrap();
+    static DSL_AND_LTE: LazyText = LazyText::new(|| {
+        ScenarioText::new("title = 'DSL and LTE', duration = '30 s', warmup = '10 s'")
+            .link("dsl", ["server", "router"], "rate = '16 Mbit/s', delay = '10 ms'")
+            .keys("queue = { kind = 'fifo', limit = '64 kB' }, reverse = { rate = '1 Mbit/s' }")
+            .link("lte", ["server", "router"], "rate = '30 Mbit/s', delay = '22.5 ms'")
+            .keys("queue = { kind = 'fifo', limit = '4 MB' }, reverse = { rate = '10 Mbit/s' }")
+            .table("[[flow]]", "from = 'server', to = 'router', protocol = 'mptcp'")
+    });
+    let scenario = scenario::parse(&DSL_AND_LTE, "dsl-lte.toml", &[]).unwrap();
     let flow = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap().flows.remove(0);
     let goodput = flow.goodput_bps / 1e6;
     assert!(goodput >= 0.97 * 43.7, "{goodput} Mbit/s");

@@ -2,29 +2,23 @@
 
 use super::cases::text::read;
 use anabranch_sim::{RunOptions, run};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
 /// Paths of 8 Mbit/s with 20 ms and of 2 Mbit/s with 150 ms.
-const TWO_PATHS: &str = r#"
-duration = "70 s"
-warmup = "10 s"
-[[link]]
-name = "wifi"
-between = ["A", "B"]
-rate = "8 Mbit/s"
-delay = "20 ms"
-queue = { kind = "fifo", limit = "100 packets" }
-[[link]]
-name = "3g"
-between = ["A", "B"]
-rate = "2 Mbit/s"
-delay = "150 ms"
-queue = { kind = "fifo", limit = "35 packets" }
-[[flow]]
-name = "F"
-from = "A"
-to = "B"
-send_buffer = "10 MB"
-"#;
+static TWO_PATHS: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '70 s', warmup = '10 s'")
+        .link(
+            "wifi",
+            ["A", "B"],
+            "rate = '8 Mbit/s', delay = '20 ms', queue = { kind = 'fifo', limit = '100 packets' }",
+        )
+        .link(
+            "3g",
+            ["A", "B"],
+            "rate = '2 Mbit/s', delay = '150 ms', queue = { kind = 'fifo', limit = '35 packets' }",
+        )
+        .flow("F", ["A", "B"], "send_buffer = '10 MB'")
+});
 
 /// Goodput in Mbit/s of a flow with these keys.
 fn goodput(keys: &str, buffer_kb: u32) -> f64 {
@@ -88,7 +82,7 @@ fn event_changes_the_paths_in_use() {
 #[test]
 fn records_of_routers_inform_the_scheduler() {
     // Routers in front of both links; the hosts' own links have no records.
-    let text = TWO_PATHS
+    let text = &TWO_PATHS
         .replace("between = [\"A\", \"B\"]\nrate = \"8", "between = [\"W\", \"B\"]\nrate = \"8")
         .replace("between = [\"A\", \"B\"]\nrate = \"2", "between = [\"M\", \"B\"]\nrate = \"2");
     let access = "[[link]]\nname = \"NAME\"\nbetween = [\"A\", \"NODE\"]\nrate = \"100 Mbit/s\"\n\

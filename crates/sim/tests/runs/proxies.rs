@@ -2,32 +2,16 @@
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
 /// A client with two links to a proxy, and a server behind it.
-const PROXIED: &str = r#"
-title = "proxied"
-duration = "10 s"
-[[link]]
-name = "wlan"
-between = ["A", "P"]
-rate = "20 Mbit/s"
-delay = "10 ms"
-[[link]]
-name = "mobile"
-between = ["A", "P"]
-rate = "10 Mbit/s"
-delay = "50 ms"
-[[link]]
-name = "behind"
-between = ["P", "B"]
-rate = "1 Gbit/s"
-delay = "5 ms"
-[[flow]]
-name = "F"
-from = "A"
-to = "B"
-through = "P"
-"#;
+static PROXIED: LazyText = LazyText::new(|| {
+    ScenarioText::new("title = 'proxied', duration = '10 s'")
+        .link("wlan", ["A", "P"], "rate = '20 Mbit/s', delay = '10 ms'")
+        .link("mobile", ["A", "P"], "rate = '10 Mbit/s', delay = '50 ms'")
+        .link("behind", ["P", "B"], "rate = '1 Gbit/s', delay = '5 ms'")
+        .flow("F", ["A", "B"], "through = 'P'")
+});
 
 /// Runs the scenario with these settings of the flow and these changes; lookahead must not change the result.
 fn flow(settings: &str, changes: &[(&str, &str)]) -> FlowResult {

@@ -3,54 +3,32 @@
 use super::cases::text::read;
 use anabranch_sim::scenario::Scenario;
 use anabranch_sim::{RunOptions, RunResult};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
 /// Two flows with round-trip times of 20.4 and 40.4 ms over a bottleneck of 20 Mbit/s, and one that sends 200
 /// bytes every 20 ms. A 1514-byte frame takes 0.6 ms.
-const THREE_FLOWS: &str = r#"
-duration = "40 s"
-warmup = "10 s"
-[link_defaults]
-rate = "1 Gbit/s"
-delay = "0.1 ms"
-queue = { kind = "fifo", limit = "1000 packets" }
-[[link]]
-name = "near"
-between = ["S0", "R1"]
-[[link]]
-name = "far"
-between = ["S1", "R1"]
-delay = "10.1 ms"
-[[link]]
-name = "sparse"
-between = ["S2", "R1"]
-[[link]]
-name = "bottleneck"
-between = ["R1", "R2"]
-rate = "20 Mbit/s"
-delay = "10 ms"
-queue = { kind = "QUEUE", limit = "1000 packets" }
-[[link]]
-name = "sink"
-between = ["R2", "D"]
-[[flow]]
-name = "near"
-from = "S0"
-to = "D"
-protocol = "tcp"
-congestion = "reno"
-[[flow]]
-name = "far"
-from = "S1"
-to = "D"
-protocol = "tcp"
-congestion = "reno"
-[[flow]]
-name = "sparse"
-from = "S2"
-to = "D"
-protocol = "udp"
-workload = { kind = "messages", message = "200 B", interval = "20 ms" }
-"#;
+static THREE_FLOWS: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '40 s', warmup = '10 s'")
+        .link_defaults(
+            "rate = '1 Gbit/s', delay = '0.1 ms', queue = { kind = 'fifo', limit = '1000 packets' }",
+        )
+        .link("near", ["S0", "R1"], "")
+        .link("far", ["S1", "R1"], "delay = '10.1 ms'")
+        .link("sparse", ["S2", "R1"], "")
+        .link(
+            "bottleneck",
+            ["R1", "R2"],
+            "rate = '20 Mbit/s', delay = '10 ms', queue = { kind = 'QUEUE', limit = '1000 packets' }",
+        )
+        .link("sink", ["R2", "D"], "")
+        .flow("near", ["S0", "D"], "protocol = 'tcp', congestion = 'reno'")
+        .flow("far", ["S1", "D"], "protocol = 'tcp', congestion = 'reno'")
+        .flow(
+            "sparse",
+            ["S2", "D"],
+            "protocol = 'udp', workload = { kind = 'messages', message = '200 B', interval = '20 ms' }",
+        )
+});
 
 fn three_flows(queue: &str, sets: &[(&str, &str)]) -> Scenario {
     read(&THREE_FLOWS.replace("QUEUE", queue), sets)

@@ -2,30 +2,20 @@
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::RunResult};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
 /// A client and a server with two links each, of which only C1 and R1, and C2 and R2, are connected.
-const DISJOINT: &str = r#"
-title = "disjoint"
-duration = "10 s"
-[link_defaults]
-rate = "10 Mbit/s"
-delay = "5 ms"
-[[link]]
-name = "C1"
-between = ["C", "N1"]
-[[link]]
-name = "R1"
-between = ["N1", "R"]
-[[link]]
-name = "C2"
-between = ["C", "N2"]
-[[link]]
-name = "R2"
-between = ["N2", "R"]
-"#;
+static DISJOINT: LazyText = LazyText::new(|| {
+    ScenarioText::new("title = 'disjoint', duration = '10 s'")
+        .link_defaults("rate = '10 Mbit/s', delay = '5 ms'")
+        .link("C1", ["C", "N1"], "")
+        .link("R1", ["N1", "R"], "")
+        .link("C2", ["C", "N2"], "")
+        .link("R2", ["N2", "R"], "")
+});
 
 fn run(host: &str, flow: &str) -> RunResult {
-    run_on(DISJOINT, host, flow)
+    run_on(&DISJOINT, host, flow)
 }
 
 fn run_on(links: &str, host: &str, flow: &str) -> RunResult {

@@ -2,29 +2,16 @@
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario::{self, result::FlowResult};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 
 /// Two hosts, joined by three cables.
-const TWO_CABLES: &str = r#"
-title = "cables"
-duration = "12 s"
-warmup = "2 s"
-ip = "v6"
-[link_defaults]
-rate = "4 Mbit/s"
-delay = "5 ms"
-[[link]]
-name = "one"
-between = ["C", "R"]
-scope = "link-local"
-[[link]]
-name = "two"
-between = ["C", "R"]
-scope = "link-local"
-[[link]]
-name = "three"
-between = ["C", "R"]
-scope = "link-local"
-"#;
+static TWO_CABLES: LazyText = LazyText::new(|| {
+    ScenarioText::new("title = 'cables', duration = '12 s', warmup = '2 s', ip = 'v6'")
+        .link_defaults("rate = '4 Mbit/s', delay = '5 ms'")
+        .link("one", ["C", "R"], "scope = 'link-local'")
+        .link("two", ["C", "R"], "scope = 'link-local'")
+        .link("three", ["C", "R"], "scope = 'link-local'")
+});
 
 fn text(flow: &str) -> String {
     format!("{TWO_CABLES}[[flow]]\nfrom = \"C\"\nto = \"R\"\nreceive_buffer = \"4 MB\"\n{flow}\n")

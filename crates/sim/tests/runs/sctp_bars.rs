@@ -2,6 +2,7 @@
 
 use anabranch_sim::scenario;
 use anabranch_sim::{RunOptions, RunResult};
+use anabranch_testkit::scenario_text::ScenarioText;
 
 /// Ratio of payload to length on the wire in a full packet of SCTP messages of 1452 bytes.
 const PAYLOAD_RATIO: f64 = 1452.0 / 1500.0;
@@ -21,61 +22,33 @@ fn run(text: &str, seed: u64) -> RunResult {
 /// Goodput of one association over two links between the same hosts; `second` has the keys of the second
 /// link.
 fn two_paths(congestion: &str, second: &str) -> f64 {
-    let text = format!(
-        r#"
-duration = "60 s"
-[link_defaults]
-rate = "10 Mbit/s"
-delay = "1 ms"
-queue = {{ kind = "fifo", limit = "100 packets" }}
-[[link]]
-name = "first"
-between = ["S", "D"]
-[[link]]
-name = "second"
-between = ["S", "D"]
-{second}
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "cmt-sctp"
-congestion = "{congestion}"
-nr_sack = true
-buffer_splitting = "both"
-{BULK_SETTINGS}"#
-    );
+    let text = ScenarioText::new("duration = '60 s'")
+        .link_defaults("rate = '10 Mbit/s', delay = '1 ms'")
+        .keys("queue = { kind = 'fifo', limit = '100 packets' }")
+        .link("first", ["S", "D"], "")
+        .link("second", ["S", "D"], "")
+        .keys(second)
+        .flow("F", ["S", "D"], &format!("protocol = 'cmt-sctp', congestion = '{congestion}'"))
+        .keys("nr_sack = true, buffer_splitting = 'both'")
+        .keys(BULK_SETTINGS);
     run(&text, 1).flows[0].goodput_bps / 1e6
 }
 
 /// Two hosts at each end of a bottleneck; the first pair has a second link at both ends if `multihomed`.
 fn bottleneck(rate: u32, queue: &str, flows: &str, multihomed: bool) -> String {
-    let mut text = format!(
-        r#"
-duration = "120 s"
-warmup = "20 s"
-[link_defaults]
-rate = "1 Gbit/s"
-delay = "1 ms"
-jitter = "0.1 ms"
-queue = {{ kind = "fifo", limit = "1000 packets" }}
-[[link]]
-name = "bottleneck"
-between = ["R1", "R2"]
-rate = "{rate} Mbit/s"
-delay = "10 ms"
-jitter = "0 ms"
-queue = {{ kind = "{queue}", limit = "100 packets" }}
-"#
-    );
+    let text = ScenarioText::new("duration = '120 s', warmup = '20 s'")
+        .link_defaults("rate = '1 Gbit/s', delay = '1 ms', jitter = '0.1 ms'")
+        .keys("queue = { kind = 'fifo', limit = '1000 packets' }")
+        .link("bottleneck", ["R1", "R2"], &format!("rate = '{rate} Mbit/s', delay = '10 ms'"))
+        .keys(&format!("jitter = '0 ms', queue = {{ kind = '{queue}', limit = '100 packets' }}"));
     let second: &[_] = if multihomed { &[("S0", "R1", "a"), ("R2", "D0", "b")] } else { &[] };
     let first = [("S0", "R1", "c"), ("S1", "R1", "d"), ("R2", "D0", "e"), ("R2", "D1", "f")];
-    let links = first
-        .iter()
-        .chain(second)
-        .map(|(from, to, name)| format!("[[link]]\nname = \"{name}\"\nbetween = [\"{from}\", \"{to}\"]\n"));
-    text += &links.collect::<String>();
-    text + "[flow_defaults]\nsend_buffer = \"4 MB\"\nreceive_buffer = \"4 MB\"\n" + flows
+    let links = first.iter().chain(second);
+    links
+        .fold(text, |text, (from, to, name)| text.link(name, [from, to], ""))
+        .table("[flow_defaults]", "send_buffer = '4 MB', receive_buffer = '4 MB'")
+        .to_string()
+        + flows
 }
 
 /// Goodputs of the two flows, Mbit/s, mean over `seeds`.
@@ -299,29 +272,11 @@ fn second_path_does_not_reduce_goodput() {
         ("5", 100, 400),
     ];
     for (rate, delay, buffer) in pairs {
-        let text = format!(
-            r#"
-duration = "25 s"
-warmup = "5 s"
-[[link]]
-name = "first"
-between = ["S", "D"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-[[link]]
-name = "second"
-between = ["S", "D"]
-rate = "{rate} Mbit/s"
-delay = "{delay} ms"
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "cmt-sctp"
-send_buffer = "{buffer} kB"
-receive_buffer = "{buffer} kB"
-"#
-        );
+        let text = ScenarioText::new("duration = '25 s', warmup = '5 s'")
+            .link("first", ["S", "D"], "rate = '10 Mbit/s', delay = '10 ms'")
+            .link("second", ["S", "D"], &format!("rate = '{rate} Mbit/s', delay = '{delay} ms'"))
+            .flow("F", ["S", "D"], "protocol = 'cmt-sctp'")
+            .keys(&format!("send_buffer = '{buffer} kB', receive_buffer = '{buffer} kB'"));
         let goodput = run(&text, 1).flows[0].goodput_bps / 1e6;
         println!("{rate} Mbit/s, {delay} ms, {buffer} kB: {goodput:.2} Mbit/s");
         assert!(
@@ -336,36 +291,15 @@ receive_buffer = "{buffer} kB"
 #[test]
 fn rescheduling_moves_no_unordered_messages() {
     let goodput = |rescheduling: &str| {
-        let text = format!(
-            r#"
-duration = "20 s"
-[[link]]
-name = "A"
-between = ["S", "D"]
-rate = "10 Mbit/s"
-delay = "2 ms"
-mtu = 1492
-queue = {{ kind = "fifo", limit = "10 packets" }}
-[[link]]
-name = "B"
-between = ["S", "D"]
-rate = "0.8 Mbit/s"
-delay = "28 ms"
-mtu = 1492
-queue = {{ kind = "fifo", limit = "100 packets" }}
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "cmt-sctp"
-congestion = "reno"
-ordered = false
-send_buffer = "300 kB"
-receive_buffer = "100 kB"
-chunk_rescheduling = {rescheduling}
-workload = {{ kind = "saturated", message = "1444 B" }}
-"#
-        );
+        let text = ScenarioText::new("duration = '20 s'")
+            .link("A", ["S", "D"], "rate = '10 Mbit/s', delay = '2 ms', mtu = 1492")
+            .keys("queue = { kind = 'fifo', limit = '10 packets' }")
+            .link("B", ["S", "D"], "rate = '0.8 Mbit/s', delay = '28 ms', mtu = 1492")
+            .keys("queue = { kind = 'fifo', limit = '100 packets' }")
+            .flow("F", ["S", "D"], "protocol = 'cmt-sctp', congestion = 'reno', ordered = false")
+            .keys("send_buffer = '300 kB', receive_buffer = '100 kB'")
+            .keys(&format!("chunk_rescheduling = {rescheduling}"))
+            .keys("workload = { kind = 'saturated', message = '1444 B' }");
         run(&text, 1).flows[0].goodput_bps
     };
     let [with, without] = ["0.4", "false"].map(goodput);

@@ -3,30 +3,15 @@
 use anabranch_sim::scenario;
 use anabranch_sim::scenario::result::FlowResult;
 use anabranch_sim::{RunOptions, RunResult};
+use anabranch_testkit::scenario_text::ScenarioText;
 
 /// A flow over a fast and a slow path with these keys.
 fn run(keys: &str) -> RunResult {
-    let text = format!(
-        r#"
-duration = "20 s"
-warmup = "5 s"
-[[link]]
-name = "fast"
-between = ["S", "D"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-[[link]]
-name = "slow"
-between = ["S", "D"]
-rate = "5 Mbit/s"
-delay = "80 ms"
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "cmt-sctp"
-{keys}"#
-    );
+    let text = ScenarioText::new("duration = '20 s', warmup = '5 s'")
+        .link("fast", ["S", "D"], "rate = '10 Mbit/s', delay = '10 ms'")
+        .link("slow", ["S", "D"], "rate = '5 Mbit/s', delay = '80 ms'")
+        .flow("F", ["S", "D"], "protocol = 'cmt-sctp'")
+        .keys(keys);
     let scenario = scenario::parse(&text, "scenario", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
     anabranch_sim::run(&scenario, &RunOptions { check_wire: true, ..RunOptions::default() }).unwrap()
 }

@@ -4,39 +4,18 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_sim::report::capture::Settings;
 use anabranch_sim::scenario::result::RunResult;
 use anabranch_sim::{RunError, RunOptions, scenario};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use std::path::{Path, PathBuf};
 
-const SCENARIO: &str = r#"
-duration = "3 s"
-warmup = "0 s"
-
-[[link]]
-name = "L"
-between = ["A", "R"]
-rate = "10 Mbit/s"
-queue = { kind = "fifo", limit = "20 packets" }
-
-[[link]]
-name = "M"
-between = ["R", "B"]
-rate = "5 Mbit/s"
-delay = "5 ms"
-loss = { model = "bernoulli", rate = 0.02 }
-
-[[flow]]
-name = "F"
-from = "A"
-to = "B"
-protocol = "tcp"
-start = { uniform = ["0.5 s", "1 s"] }
-
-[[flow]]
-name = "U"
-from = "A"
-to = "B"
-protocol = "udp"
-workload = { kind = "messages", message = { exponential = "500 B" }, interval = "2 ms", distribution = "exponential" }
-"#;
+static SCENARIO: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '3 s', warmup = '0 s'")
+        .link("L", ["A", "R"], "rate = '10 Mbit/s', queue = { kind = 'fifo', limit = '20 packets' }")
+        .link("M", ["R", "B"], "rate = '5 Mbit/s', delay = '5 ms'")
+        .keys("loss = { model = 'bernoulli', rate = 0.02 }")
+        .flow("F", ["A", "B"], "protocol = 'tcp', start = { uniform = ['0.5 s', '1 s'] }")
+        .flow("U", ["A", "B"], "protocol = 'udp'")
+        .keys("workload = { kind = 'messages', message = { exponential = '500 B' }, interval = '2 ms', distribution = 'exponential' }")
+});
 
 fn run(text: &str, options: &RunOptions) -> Result<RunResult, RunError> {
     anabranch_sim::run(&scenario::parse(text, "scenario", &[]).unwrap(), options)
@@ -47,14 +26,14 @@ fn random_start_does_not_shift_other_draws() {
     let starts: Vec<f64> = (0..40)
         .map(|seed| {
             let options = RunOptions { seed: Some(seed), ..RunOptions::default() };
-            run(SCENARIO, &options).unwrap().flows[0].start_s
+            run(&SCENARIO, &options).unwrap().flows[0].start_s
         })
         .collect();
     assert!(starts.iter().all(|start| (0.5..=1.0).contains(start)), "{starts:?}");
     let mean = starts.iter().sum::<f64>() / 40.0;
     assert!((mean - 0.75).abs() < 0.08 && (starts[0] - starts[1]).abs() > 1e-6, "{starts:?}");
     let fixed = SCENARIO.replace("{ uniform = [\"0.5 s\", \"1 s\"] }", "\"0.5 s\"");
-    let [random, fixed] = [SCENARIO, &fixed].map(|text| run(text, &RunOptions::default()).unwrap());
+    let [random, fixed] = [&*SCENARIO, &*fixed].map(|text| run(text, &RunOptions::default()).unwrap());
     assert_eq!(random.flows[1].written_bytes, fixed.flows[1].written_bytes, "the datagrams are the same");
 }
 
@@ -103,7 +82,7 @@ fn folder(name: &str) -> PathBuf {
 /// The packets of a capture: number of the interface, bytes kept, bytes on the wire; and the names of the interfaces.
 fn packets(settings: &Settings) -> (Vec<(u32, u32, u32)>, Vec<String>, RunResult) {
     let options = RunOptions { pcap: Some(settings.clone()), ..RunOptions::default() };
-    let result = run(SCENARIO, &options).unwrap();
+    let result = run(&SCENARIO, &options).unwrap();
     let capture = std::fs::read(&settings.file).unwrap();
     std::fs::remove_file(&settings.file).unwrap();
     let word = |at: usize| u32::from_le_bytes(capture[at..at + 4].try_into().unwrap());
@@ -161,7 +140,7 @@ fn unknown_names_cannot_be_captured() {
         (vec![], vec!["G".to_owned()], "no flow \"G\""),
     ] {
         let pcap = Some(Settings { file: file.clone(), ends, flows, ..Settings::default() });
-        let error = run(SCENARIO, &RunOptions { pcap, ..RunOptions::default() }).unwrap_err();
+        let error = run(&SCENARIO, &RunOptions { pcap, ..RunOptions::default() }).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
     }
     assert!(!file.exists());

@@ -12,6 +12,7 @@ use anabranch_sim::scenario::model::{
 };
 use anabranch_sim::scenario::{self, result};
 use anabranch_sim::{RunOptions, RunResult, Simulation};
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use core::mem::discriminant;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -129,37 +130,21 @@ fn orders_equal_events_of_the_file() {
     assert!(orders > 300, "{orders} orders");
 }
 
-const TEXT: &str = r#"
-duration = "4 s"
-
-[[link]]
-name = "wlan"
-between = ["S", "R"]
-rate = "8 Mbit/s"
-delay = "10 ms"
-queue = { kind = "fifo", limit = "50 packets" }
-reverse = { queue = { kind = "codel", limit = "80 packets" } }
-
-[[link]]
-name = "far"
-between = ["R", "D"]
-rate = "20 Mbit/s"
-delay = "5 ms"
-
-[[flow]]
-name = "F"
-from = "S"
-to = "D"
-protocol = "tcp"
-congestion = "reno"
-"#;
+static TEXT: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '4 s'")
+        .link("wlan", ["S", "R"], "rate = '8 Mbit/s', delay = '10 ms'")
+        .keys("queue = { kind = 'fifo', limit = '50 packets' }")
+        .keys("reverse = { queue = { kind = 'codel', limit = '80 packets' } }")
+        .link("far", ["R", "D"], "rate = '20 Mbit/s', delay = '5 ms'")
+        .flow("F", ["S", "D"], "protocol = 'tcp', congestion = 'reno'")
+});
 
 const fn ms(millis: u64) -> Time {
     Time::from_nanos(millis * 1_000_000)
 }
 
 fn stepped_to(millis: u64) -> Simulation {
-    let mut run = open(&read(TEXT, &[]));
+    let mut run = open(&read(&TEXT, &[]));
     run.step_until(ms(millis)).expect("the run goes on");
     run
 }
@@ -366,7 +351,7 @@ impl Write for Memory {
 fn sinks_get_the_content_of_files() {
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("stepping");
     let pcap = folder.with_extension("pcapng");
-    let scenario = read(TEXT, &[("duration", "0.3 s")]);
+    let scenario = read(&TEXT, &[("duration", "0.3 s")]);
     let options =
         RunOptions { trace: Some(folder.clone()), pcap: Some(pcap.clone().into()), ..RunOptions::default() };
     anabranch_sim::run(&scenario, &options).expect("the run succeeds");
@@ -396,7 +381,7 @@ proptest! {
     /// For any times of steps, the run is the same.
     #[test]
     fn any_steps_give_the_same_run(stops in prop::collection::vec(0_u64..4_100_000_000, 0..30)) {
-        let scenario = read(TEXT, &[]);
+        let scenario = read(&TEXT, &[]);
         let mut run = open(&scenario);
         for stop in stops {
             run.step_until(Time::from_nanos(stop)).expect("the run goes on");

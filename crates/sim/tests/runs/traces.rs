@@ -2,40 +2,18 @@
 
 use anabranch_sim::RunOptions;
 use anabranch_sim::scenario;
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-const SCENARIO: &str = r#"
-duration = "5 s"
-warmup = "1 s"
-
-[[link]]
-name = "fast"
-between = ["A", "B"]
-rate = "10 Mbit/s"
-delay = "5 ms"
-
-[[link]]
-name = "slow"
-between = ["A", "B"]
-rate = "1 Mbit/s"
-delay = "30 ms"
-
-[[flow]]
-name = "F0"
-from = "A"
-to = "B"
-protocol = "cmt-sctp"
-congestion = "cmt-rpv2"
-workload = { kind = "saturated", message = "1452 B" }
-
-[[flow]]
-name = "F1"
-from = "A"
-to = "B"
-protocol = "mptcp"
-paths = "ndiffports:2"
-"#;
+static SCENARIO: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '5 s', warmup = '1 s'")
+        .link("fast", ["A", "B"], "rate = '10 Mbit/s', delay = '5 ms'")
+        .link("slow", ["A", "B"], "rate = '1 Mbit/s', delay = '30 ms'")
+        .flow("F0", ["A", "B"], "protocol = 'cmt-sctp', congestion = 'cmt-rpv2'")
+        .keys("workload = { kind = 'saturated', message = '1452 B' }")
+        .flow("F1", ["A", "B"], "protocol = 'mptcp', paths = 'ndiffports:2'")
+});
 
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -45,7 +23,7 @@ fn folder(name: &str) -> PathBuf {
 
 #[test]
 fn traces_are_complete_and_keep_the_digest() {
-    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let scenario = scenario::parse(&SCENARIO, "scenario", &[]).unwrap();
     let plain = anabranch_sim::run(&scenario, &RunOptions::default()).unwrap();
     let folder = folder("traces");
     let options = RunOptions { trace: Some(folder.clone()), ..RunOptions::default() };
@@ -90,7 +68,7 @@ fn traces_are_complete_and_keep_the_digest() {
 
 #[test]
 fn error_names_an_uncreatable_folder() {
-    let scenario = scenario::parse(SCENARIO, "scenario", &[]).unwrap();
+    let scenario = scenario::parse(&SCENARIO, "scenario", &[]).unwrap();
     let folder = folder("in-the-way");
     std::fs::create_dir_all(folder.parent().unwrap()).unwrap();
     std::fs::write(&folder, "a file").unwrap();

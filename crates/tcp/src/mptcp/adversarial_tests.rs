@@ -25,16 +25,14 @@ const B: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::new(10, 1, 0, 2)), IpAddr::V4(Ipv4A
 /// Two hosts with two disjoint paths.
 fn beginning(receive_buffer: u64, backup: bool) -> Pair<Connection> {
     let congestion = Choice::find("lia").expect("lia is in the table");
-    let config = Config {
-        tcp: tcp::Config { congestion, receive_buffer, ..tcp::Config::default() },
-        scheduler: scheduler::find("lowest-rtt").expect("lowest-rtt is in the table"),
-        path_manager: anabranch_multipath::path_manager::parse("disjoint").expect("disjoint is in the table"),
-        opportunistic_retransmission: false,
-        penalisation: Penalisation::Never,
-        mechanisms_in_start_up: true,
-        checksum: false,
-        ..Config::default()
-    };
+    let config = Config::default()
+        .tcp(tcp::Config::default().congestion(congestion).receive_buffer(receive_buffer))
+        .scheduler(scheduler::find("lowest-rtt").expect("lowest-rtt is in the table"))
+        .path_manager(anabranch_multipath::path_manager::parse("disjoint").expect("disjoint is in the table"))
+        .opportunistic_retransmission(false)
+        .penalisation(Penalisation::Never)
+        .mechanisms_in_start_up(true)
+        .checksum(false);
     let addresses = |ips: &[IpAddr], backup: bool| {
         ips.iter().map(|&ip| Address { ip, mtu: 1500, backup: backup && ip == ips[0] }).collect()
     };

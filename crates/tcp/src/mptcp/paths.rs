@@ -177,7 +177,7 @@ impl Connection {
         let route = Route { local, remote, path: PathId(index as u8), mtu };
         let interval = self.join_interval();
         let syn_retries = if interval.is_some() { MAX_JOIN_SYNS } else { self.config.tcp.syn_retries };
-        let mut block = Tcb::client(tcp::Config { syn_retries, ..self.config.tcp.clone() }, route);
+        let mut block = Tcb::client(self.config.tcp.clone().syn_retries(syn_retries), route);
         if let Some(interval) = interval {
             block.repeat_syn_every(interval);
         }

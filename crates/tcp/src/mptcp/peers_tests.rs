@@ -220,7 +220,7 @@ fn no_deadline_remains_after_time_wait() {
 
 #[test]
 fn stalled_subflow_retains_at_most_the_send_buffer() {
-    let config = settings::Config { send_buffer: 300_000, ..settings::Config::default() };
+    let config = settings::Config::default().send_buffer(300_000);
     let mut pair = working(&Setup { tcp: config, ..Setup::disjoint() });
     pair.keep_log = false;
     for (ends, wire) in &mut pair.wires {
@@ -246,7 +246,7 @@ fn silently_returning_path_is_used_within_3_seconds() {
     for (down, send_buffer) in
         [(1.0, 4_000_000), (6.0, 4_000_000), (20.0, 4_000_000), (20.0, 300_000), (50.0, 1_000_000)]
     {
-        let config = settings::Config { send_buffer, ..settings::Config::default() };
+        let config = settings::Config::default().send_buffer(send_buffer);
         let mut pair = working(&Setup { tcp: config, ..Setup::disjoint() });
         pair.keep_log = false;
         let fill = |pair: &mut Pair<Connection>, seconds: f64| {

@@ -8,7 +8,7 @@
 use super::SynRetransmission;
 use super::connection::{Connection, ConnectionPhase, Role};
 use super::subflow::{Confirmation, Handshake, Subflow};
-use crate::tcp::{self, Numbers, Route, Tcb};
+use crate::tcp::{Numbers, Route, Tcb};
 use anabranch_base::time::Time;
 use anabranch_endpoint::Address;
 use anabranch_multipath::PathId;
@@ -92,7 +92,7 @@ impl Connection {
         let initial = config.rto.initial.saturating_mul(1 << self.opening.rounds().min(16));
         let rto = RtoBounds { initial: initial.min(config.rto.max), ..config.rto };
         // The connection repeats the SYN, so the block does not.
-        let config = tcp::Config { rto, syn_retries: 0, ..config };
+        let config = config.rto(rto).syn_retries(0);
         let mut block = Tcb::client(config, Route { local, remote, path: PathId(0), mtu });
         block.begin(Numbers::new(&self.secrets, now, (local, remote)));
         let handshake = Handshake::Capable(Confirmation::Awaited);

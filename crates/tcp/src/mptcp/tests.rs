@@ -67,20 +67,18 @@ impl Default for Setup {
 impl Setup {
     pub fn config(&self) -> Config {
         let congestion = Choice::find(self.congestion).expect("listed");
-        Config {
-            tcp: tcp::Config { congestion, ..self.tcp.clone() },
-            scheduler: scheduler::find(self.scheduler).expect("listed"),
-            path_manager: path_manager::parse(&self.paths).expect("listed"),
-            opportunistic_retransmission: self.opportunistic,
-            penalisation: self.penalisation,
-            mechanisms_in_start_up: self.mechanisms_in_start_up,
-            checksum: self.checksum,
-            syn_retransmission: self.syn_retransmission,
-            unroutable: self.unroutable.clone(),
-            network_control: self.network_control,
-            source_routes: self.source_routes.clone(),
-            ..Config::default()
-        }
+        Config::default()
+            .tcp(self.tcp.clone().congestion(congestion))
+            .scheduler(scheduler::find(self.scheduler).expect("listed"))
+            .path_manager(path_manager::parse(&self.paths).expect("listed"))
+            .opportunistic_retransmission(self.opportunistic)
+            .penalisation(self.penalisation)
+            .mechanisms_in_start_up(self.mechanisms_in_start_up)
+            .checksum(self.checksum)
+            .syn_retransmission(self.syn_retransmission)
+            .unroutable(self.unroutable.clone())
+            .network_control(self.network_control)
+            .source_routes(self.source_routes.clone())
     }
 
     fn addresses(&self, ips: &[IpAddr]) -> Vec<Address> {
@@ -351,7 +349,7 @@ fn redundant_scheduler_sends_all_data_on_both_paths() {
 #[test]
 fn opportunistic_retransmission_frees_blocked_window() {
     let run = |opportunistic| {
-        let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
+        let tcp = tcp::Config::default().receive_buffer(60_000);
         let scheduler = "round-robin"; // fills the slow path as far as possible
         let penalisation = if opportunistic { Penalisation::Weaker } else { Penalisation::Never };
         let setup = Setup { scheduler, tcp, opportunistic, penalisation, ..Setup::disjoint() };
@@ -375,7 +373,7 @@ fn opportunistic_retransmission_frees_blocked_window() {
 #[test]
 fn path_carrying_more_is_penalised_only_with_any() {
     let penalised = |penalisation| {
-        let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
+        let tcp = tcp::Config::default().receive_buffer(60_000);
         let setup =
             Setup { opportunistic: true, penalisation, scheduler: "round-robin", tcp, ..Setup::disjoint() };
         let narrow = Wire { serialisation: Duration::from_millis(20), ..Wire::new(1) };
@@ -390,7 +388,7 @@ fn path_carrying_more_is_penalised_only_with_any() {
 /// With both mechanisms disabled in start-up, neither acts until the fast path's window of 60 kB equals the buffer.
 #[test]
 fn mechanisms_wait_for_the_end_of_start_up() {
-    let tcp = tcp::Config { receive_buffer: 60_000, ..tcp::Config::default() };
+    let tcp = tcp::Config::default().receive_buffer(60_000);
     let setup = Setup {
         opportunistic: true,
         penalisation: Penalisation::Weaker,
@@ -423,7 +421,7 @@ fn mechanisms_wait_for_the_end_of_start_up() {
 
 #[test]
 fn sender_stops_at_closed_window_and_probes_it() {
-    let tcp = tcp::Config { receive_buffer: 30_000, ..tcp::Config::default() };
+    let tcp = tcp::Config::default().receive_buffer(30_000);
     let mut pair = Setup { tcp, ..Setup::disjoint() }.pair(Wire::new(10), Wire::new(10));
     pair.reading = false;
     pair.run_until(0.1);
@@ -473,15 +471,13 @@ fn faults() -> impl Strategy<Value = Faults> {
             congestion,
             scheduler,
             paths: paths.into(),
-            tcp: tcp::Config {
-                recovery,
-                receive_buffer,
-                sack: flags[0],
-                timestamps: flags[1],
-                retries: 40,
-                syn_retries: 40,
-                ..tcp::Config::default()
-            },
+            tcp: tcp::Config::default()
+                .recovery(recovery)
+                .receive_buffer(receive_buffer)
+                .sack(flags[0])
+                .timestamps(flags[1])
+                .retries(40)
+                .syn_retries(40),
             opportunistic: flags[2],
             penalisation: [Penalisation::Never, Penalisation::Weaker, Penalisation::Any][seed as usize % 3],
             mechanisms_in_start_up: flags[3],
@@ -566,7 +562,7 @@ fn late_address_gets_a_separate_path() {
 #[test]
 fn narrowed_path_retransmits_pieces_with_new_mappings() {
     for checksum in [false, true] {
-        let tcp_config = tcp::Config { receive_buffer: 60_000, abc_limit: Some(1), ..tcp::Config::default() };
+        let tcp_config = tcp::Config::default().receive_buffer(60_000).abc_limit(Some(1));
         let setup = Setup { checksum, tcp: tcp_config, ..Setup::disjoint() };
         let mut pair = setup.pair(Wire::new(10), Wire::new(20));
         assert!(!pair.send_file(2_000_000, 0.4));
@@ -594,7 +590,7 @@ fn narrowed_path_retransmits_pieces_with_new_mappings() {
 fn tcp_window_holds_one_longer_segment_after_fallback() {
     // Two SYNs are lost, so the third is of plain TCP, and the initial window is one segment.
 
-    let config = tcp::Config { timestamps: false, ..tcp::Config::default() };
+    let config = tcp::Config::default().timestamps(false);
     let mut pair = Setup { tcp: config, ..Setup::disjoint() }.pair(Wire::new(10), Wire::new(10));
     pair.filter = Some(Box::new(|number, _| number < 2));
     assert!(pair.send_file(1437, 100.0));

@@ -99,7 +99,7 @@ fn segment_before_the_first_byte_is_ignored() {
 
 #[test]
 fn data_into_a_closed_window_is_acknowledged() {
-    let mut pair = pair(&Config { receive_buffer: 10_000, ..Config::default() });
+    let mut pair = pair(&Config::default().receive_buffer(10_000));
     pair.reading = false;
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(10_000));
@@ -138,7 +138,7 @@ fn server_may_close_before_handshake_completes() {
 #[test]
 fn window_scale_is_answered_only_if_offered() {
     // With a buffer below 64 KiB the shift would be zero, but the option must still be absent (RFC 7323 §2.2).
-    let mut pair = pair(&Config { receive_buffer: 30_000, ..Config::default() });
+    let mut pair = pair(&Config::default().receive_buffer(30_000));
     pair.tampering = Some(|packet| {
         if let Body::Tcp(segment) = &mut packet.body {
             segment.options.window_scale = segment.options.window_scale.filter(|_| packet.source == SERVER);
@@ -150,7 +150,7 @@ fn window_scale_is_answered_only_if_offered() {
 
 #[test]
 fn a_repeated_answer_to_a_syn_gives_no_sample() {
-    let mut pair = pair(&Config { timestamps: false, ..Config::default() });
+    let mut pair = pair(&Config::default().timestamps(false));
     pair.run_until(0.0116);
     let syn = pair.log[0].2.clone();
     pair.now = Time::from_secs_f64(0.030);
@@ -163,7 +163,7 @@ fn a_repeated_answer_to_a_syn_gives_no_sample() {
 
 #[test]
 fn an_old_acknowledgement_does_not_open_the_window() {
-    let mut pair = established(&Config { receive_buffer: 20_000, ..Config::default() }, 8000);
+    let mut pair = established(&Config::default().receive_buffer(20_000), 8000);
     let window = pair.ends[0].block().peer_window();
     forge(&mut pair, 1, |segment| {
         segment.seq = segment.seq.add(100);
@@ -177,7 +177,7 @@ fn an_old_acknowledgement_does_not_open_the_window() {
 fn timer_stays_doubled_until_new_data_is_acknowledged() {
     // RFC 6298 §5 and Karn: without timestamps, the acknowledgement of a retransmission gives no sample of the round
     // trip.
-    let config = Config { timestamps: false, recovery: Recovery::Sack, ..Config::default() };
+    let config = Config::default().timestamps(false).recovery(Recovery::Sack);
     let mut pair = pair(&config);
     let mut data = 0;
     pair.filter = Some(Box::new(move |_, packet| {
@@ -198,7 +198,7 @@ fn timer_stays_doubled_until_new_data_is_acknowledged() {
 #[test]
 fn unnecessary_tail_loss_probe_costs_nothing() {
     // RFC 8985 §7.4.2: the acknowledgement of the original is late and covers exactly the probed data.
-    let mut pair = established(&Config { recovery: Recovery::Rack, ..Config::default() }, 50_000);
+    let mut pair = established(&Config::default().recovery(Recovery::Rack), 50_000);
     pair.wires.values_mut().for_each(|wire| wire.delay = Duration::from_millis(75));
     pair.ends[0].write(pair.now, Write::bytes(5000));
     pair.run_until(2.0);

@@ -14,7 +14,7 @@ pub(super) const BEFORE: u64 = 1000;
 
 pub(super) fn config(congestion: &str) -> Config {
     let congestion = Choice::find(congestion).expect("the name is in the table");
-    Config { congestion, timestamps: false, ..Config::default() }
+    Config::default().congestion(congestion).timestamps(false)
 }
 
 /// A client with an initial window of ten segments, whose segments from now on do not arrive.
@@ -124,7 +124,7 @@ fn congestion_avoidance_needs_a_full_window() {
 #[test]
 fn late_segment_opens_window_by_itself_only() {
     for sack in [true, false] {
-        let mut pair = sender(&Config { sack, ..config("reno") });
+        let mut pair = sender(&config("reno").sack(sack));
         report(&mut pair, 0, &[], 1000);
         write(&mut pair, 10);
         // Segment 0 is late: segments 1 and 2 cause duplicate acknowledgements.
@@ -143,7 +143,7 @@ fn late_segment_opens_window_by_itself_only() {
 #[test]
 fn path_that_reorders_opens_window_by_all_data() {
     for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
-        let mut pair = sender(&Config { recovery, ..config("reno") });
+        let mut pair = sender(&config("reno").recovery(recovery));
         write(&mut pair, 10);
         report(&mut pair, 0, &[(1, 2)], 1000);
         acknowledge(&mut pair, 2);

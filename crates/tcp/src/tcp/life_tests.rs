@@ -89,7 +89,7 @@ fn dead_peer_behind_closed_window_is_detected() {
 
 #[test]
 fn keep_alives_distinguish_silent_and_dead_peers() {
-    let config = Config { keepalive: Some(Duration::from_secs(10)), ..Config::default() };
+    let config = Config::default().keepalive(Some(Duration::from_secs(10)));
     let mut pair = established(&config, 1000);
     pair.run_until(1000.0);
     assert_eq!(state(&pair), State::Established);
@@ -109,7 +109,7 @@ fn keep_alives_distinguish_silent_and_dead_peers() {
 
 #[test]
 fn user_timeout_aborts_unacknowledged_connection() {
-    let config = Config { user_timeout: Some(Duration::from_secs(5)), ..Config::default() };
+    let config = Config::default().user_timeout(Some(Duration::from_secs(5)));
     let mut pair = established(&config, 1000);
     pair.run_until(100.0);
     assert_eq!(state(&pair), State::Established, "no data is outstanding");
@@ -144,8 +144,7 @@ fn changed_user_timeout_applies_to_outstanding_data() {
     pair.run_until(107.1);
     assert_eq!(state(&pair), State::Closed(Reason::TimedOut));
     // Without a timeout, the limit of retransmissions ends the connection after minutes.
-    let mut pair =
-        established(&Config { user_timeout: Some(Duration::from_secs(3)), ..Config::default() }, 1000);
+    let mut pair = established(&Config::default().user_timeout(Some(Duration::from_secs(3))), 1000);
     cut(&mut pair);
     pair.ends[0].write(pair.now, Write::bytes(20_000));
     pair.run_until(2.0);

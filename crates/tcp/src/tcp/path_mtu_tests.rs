@@ -66,7 +66,7 @@ impl Router {
 fn narrowed_path_costs_neither_timeout_nor_window() {
     for recovery in [Recovery::Sack, Recovery::Prr, Recovery::Rack] {
         // A small receive window keeps the queue short.
-        let config = Config { recovery, receive_buffer: 30_000, ..Config::default() };
+        let config = Config::default().recovery(recovery).receive_buffer(30_000);
         let mut pair = pair(&config, Wire::new(10));
         assert!(!pair.send_file(2_000_000, 0.6));
         let before = pair.ends[0].report().paths[0];
@@ -126,7 +126,7 @@ fn icmp_needs_number_in_flight_and_minimum_mtu() {
 
 #[test]
 fn a_black_hole_is_found_by_smaller_segments() {
-    let config = Config { black_hole_detection: true, abc_limit: Some(1), ..Config::default() };
+    let config = Config::default().black_hole_detection(true).abc_limit(Some(1));
     let mut pair = pair(&config, Wire::new(10));
     assert!(!pair.send_file(100_000, 0.1));
     let router = Router::before(&mut pair, 1300, None);
@@ -149,7 +149,7 @@ fn interface_mtu_limits_packets_until_it_changes() {
 
 #[test]
 fn icmp_unreachable_decides_reason_of_failed_open() {
-    let dead = || pair(&Config { syn_retries: 1, ..Config::default() }, Wire { up: false, ..Wire::new(10) });
+    let dead = || pair(&Config::default().syn_retries(1), Wire { up: false, ..Wire::new(10) });
     let tell = |pair: &mut Pair<Connection>, what, off: u32| {
         let quote = quote(&pair.log[0].2);
         let quote = Quote { number: quote.number.wrapping_add(off), ..quote };

@@ -11,7 +11,7 @@ use anabranch_wire::{Body, Packet};
 const DELAY_MS: u64 = 20;
 
 fn config(timestamps: bool) -> Config {
-    Config { timestamps, ..Config::default() }
+    Config::default().timestamps(timestamps)
 }
 
 /// A connection in the middle of a transfer that fills no queue.

@@ -45,7 +45,7 @@ fn tcp(packet: &Packet) -> &Segment {
 }
 
 fn all(recovery: Recovery) -> Config {
-    Config { recovery, ..Config::default() }
+    Config::default().recovery(recovery)
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn threshold_ignores_the_unused_part_of_the_window() {
 
 #[test]
 fn without_sack_three_duplicates_repair_a_loss() {
-    let config = Config { sack: false, ..Config::default() };
+    let config = Config::default().sack(false);
     let mut pair = pair(&config, Wire::new(20));
     let mut data = 0;
     pair.filter = Some(Box::new(move |_, packet| {
@@ -174,7 +174,7 @@ fn lost_tail_costs_sack_a_timeout_and_rack_a_probe() {
 
 #[test]
 fn retransmission_timer_doubles_and_ends_connection() {
-    let config = Config { retries: 3, ..all(Recovery::Sack) };
+    let config = all(Recovery::Sack).retries(3);
     let mut pair = pair(&config, Wire::new(10));
     pair.run_until(0.1);
     pair.wires.values_mut().for_each(|w| w.up = false);
@@ -205,7 +205,7 @@ fn lost_syn_sets_initial_timer_to_three_seconds() {
 #[test]
 fn slightly_longer_round_trip_causes_no_timeout() {
     // A steady round trip of 640 ms grows by 20 ms.
-    let config = Config { receive_buffer: 40_000, send_buffer: 8_000_000, ..Config::default() };
+    let config = Config::default().receive_buffer(40_000).send_buffer(8_000_000);
     let mut pair = pair(&config, Wire::new(320));
     pair.run_until(1.0);
     pair.ends[0].write(pair.now, Write::bytes(8_000_000));
@@ -219,7 +219,7 @@ fn slightly_longer_round_trip_causes_no_timeout() {
 
 #[test]
 fn a_closed_window_is_probed_and_opens_again() {
-    let config = Config { receive_buffer: 20_000, ..Config::default() };
+    let config = Config::default().receive_buffer(20_000);
     let mut pair = pair(&config, Wire::new(10));
     pair.reading = false;
     pair.run_until(0.1);
@@ -237,7 +237,7 @@ fn a_closed_window_is_probed_and_opens_again() {
 #[test]
 fn late_read_of_wide_window_sends_no_update() {
     // The buffer may grow to 6 MB and has 128 kB now, so 20 kB are no part worth an update.
-    let config = Config { receive_buffer: 6_000_000, receive_autotuning: true, ..Config::default() };
+    let config = Config::default().receive_buffer(6_000_000).receive_autotuning(true);
     let mut pair = pair(&config, Wire::new(10));
     pair.reading = false;
     pair.run_until(0.1);
@@ -298,7 +298,7 @@ fn reset_needs_the_exact_sequence_number() {
 
 #[test]
 fn ends_with_full_windows_accept_acknowledgements() {
-    let config = Config { receive_buffer: 3000, ..all(Recovery::Sack) };
+    let config = all(Recovery::Sack).receive_buffer(3000);
     let mut pair = pair(&config, Wire::new(10));
     pair.run_until(0.1);
     // The first segment of each end arrives, too small to move the window. The data that fills the window, and every
@@ -358,7 +358,7 @@ fn side_without_state_resets_half_open_connection() {
 
 #[test]
 fn unanswered_syn_times_out_and_shrinks_window() {
-    let mut dead = pair(&Config { syn_retries: 2, ..Config::default() }, Wire { up: false, ..Wire::new(10) });
+    let mut dead = pair(&Config::default().syn_retries(2), Wire { up: false, ..Wire::new(10) });
     dead.run_until(60.0);
     assert_eq!(dead.log.len(), 3);
     assert_eq!(dead.ends[0].block().state(), State::Closed(Reason::TimedOut));
@@ -383,7 +383,7 @@ fn simultaneous_open_connects() {
 #[test]
 fn nagle_holds_a_second_small_segment_back() {
     for (nagle, expected) in [(false, 3), (true, 2)] {
-        let mut pair = pair(&Config { nagle, ..Config::default() }, Wire::new(50));
+        let mut pair = pair(&Config::default().nagle(nagle), Wire::new(50));
         pair.run_until(0.3);
         for _ in 0..3 {
             pair.ends[0].write(pair.now, Write::bytes(100));
@@ -397,7 +397,7 @@ fn nagle_holds_a_second_small_segment_back() {
 
 #[test]
 fn nagle_sends_new_data_once_a_segment_is_full() {
-    let mut pair = pair(&Config { nagle: true, ..Config::default() }, Wire::new(50));
+    let mut pair = pair(&Config::default().nagle(true), Wire::new(50));
     pair.run_until(0.3);
     let (now, end) = (pair.now, &mut pair.ends[0]);
     let mut lengths = |bytes: u64| {
@@ -415,7 +415,7 @@ fn nagle_sends_new_data_once_a_segment_is_full() {
 
 #[test]
 fn ecn_marks_reduce_window_once_a_round_trip() {
-    let config = Config { ecn: true, ..all(Recovery::Sack) };
+    let config = all(Recovery::Sack).ecn(true);
     let mut pair = pair(&config, Wire { serialisation: Duration::ZERO, ..Wire::new(50) });
     pair.run_until(0.1);
     pair.ends[0].write(pair.now, Write::bytes(20_000));
@@ -439,7 +439,7 @@ fn ecn_marks_reduce_window_once_a_round_trip() {
 fn delayed_ack_halves_the_number_of_acknowledgements() {
     let acks = |delayed_ack| {
         let wire = Wire { queue: 10_000, ..Wire::new(10) };
-        let mut pair = pair(&Config { delayed_ack, ..Config::default() }, wire);
+        let mut pair = pair(&Config::default().delayed_ack(delayed_ack), wire);
         assert!(pair.send_file(1_000_000, 10.0));
         pair.sent(1, |_| Some(())).len()
     };
@@ -479,10 +479,16 @@ proptest! {
         queue in 2_u64..100,
     ) {
         let delayed_ack = delayed.then(|| Duration::from_millis(40));
-        let config = Config {
-            receive_buffer: buffer, recovery, sack, timestamps, nagle, ecn, delayed_ack,
-            retries: 100, syn_retries: 100, ..Config::default()
-        };
+        let config = Config::default()
+            .receive_buffer(buffer)
+            .recovery(recovery)
+            .sack(sack)
+            .timestamps(timestamps)
+            .nagle(nagle)
+            .ecn(ecn)
+            .delayed_ack(delayed_ack)
+            .retries(100)
+            .syn_retries(100);
         let wire = Wire { queue, loss, reorder, duplicate, ..Wire::new(5) };
         let mut pair = pair_of(&config, &config, wire, seed);
         pair.keep_log = false;
@@ -496,7 +502,7 @@ proptest! {
 fn sequence_numbers_wrap_in_a_long_transfer() {
     // Jumbograms shorten the test: 5 GB exceed the range of sequence numbers.
     for recovery in [Recovery::Sack, Recovery::Rack] {
-        let config = Config { recovery, ..Config::default() };
+        let config = Config::default().recovery(recovery);
         let wire =
             Wire { serialisation: Duration::from_micros(50), loss: 0.001, reorder: 0.001, ..Wire::new(1) };
         let mut pair = pair_over(65_535, [&config, &config], wire, 1);

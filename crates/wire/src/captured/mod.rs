@@ -1,10 +1,13 @@
 //! Packets of captures: a capture may have cut their end, a network card may not have computed their checksums yet,
 //! and they may be larger than a link's packets.
 //!
-//! [`Packet::parse`] accepts exactly the packets that a host would accept. A capture contains others: `tcpdump -s`
-//! keeps the first bytes of each packet, a sender's capture shows packets before the network card has written their
-//! checksums, and with segmentation offload packets have up to 64 KiB, or a length of zero. [`parse`] reads all of
-//! these.
+//! [`Packet::parse`] accepts exactly the packets that a host would accept. A capture contains others:
+//!
+//! - `tcpdump -s` keeps the first bytes of each packet.
+//! - A sender's capture shows packets before the network card has written their checksums.
+//! - With segmentation offload, packets have up to 64 KiB, or a length of zero.
+//!
+//! [`parse`] reads all of these.
 
 use crate::bytes::Reader;
 use crate::error::{Header, ParseError, Problem};

@@ -108,8 +108,8 @@ pub enum Parameter {
     /// Chunk types beyond RFC 9260 that the sender understands (RFC 5061 §4.2.7), as in [`super::kind`].
     SupportedExtensions(Box<[u8]>),
     /// The sender counts missing reports by the number of packets that a `SACK` acknowledges
-    /// ([`super::SackFlags`]), so that the receiver may delay the acknowledgement of out-of-order data (DAC,
-    /// Iyengar, Amer and Stewart 2006, who leave the negotiation open).
+    /// ([`super::SackFlags`]). So the receiver may delay the acknowledgement of out-of-order data (DAC of Iyengar,
+    /// Amer and Stewart 2006, which does not define the negotiation).
     DelayedAckForCmt,
     /// The sender understands `FORWARD TSN` (RFC 3758 §3.1).
     ForwardTsnSupported,

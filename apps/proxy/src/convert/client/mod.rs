@@ -4,15 +4,15 @@ use super::cookie::cookie_with_proof;
 use super::errors::reply;
 use super::session::{Opening, OpeningError, read_opening};
 use super::{ErrorCode, Tlv, emit};
+use crate::auth::login::prove;
+use crate::auth::password_proof::Epoch;
 use crate::config::{Limits, Via};
-use crate::login::prove;
-use crate::password_proof::Epoch;
-use crate::resolver::Addresses;
 use crate::socks::wire::{Reply, Target};
 use crate::stream::{Transport, write_all};
-use crate::upstream_proxy::{
+use crate::upstream::proxy::{
     Connected, Dialogue, EarlyData, NoAnswer, NotConnected, Opened, UpstreamProxy, connect_error,
 };
+use crate::upstream::resolver::Addresses;
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

@@ -26,8 +26,8 @@ const GAIN: f64 = 1.0;
 /// change more often).
 const BASE_TIME: Duration = Duration::from_secs(60);
 
-/// Time in which the smallest round-trip time counts as the present one (`CURRENT_FILTER` of RFC 6817), so that the jitter
-/// of a radio link or of a busy machine does not count as a queue.
+/// The present round-trip time is the smallest one in this time (`CURRENT_FILTER` of RFC 6817). So the jitter of a radio
+/// link or of a busy machine does not count as a queue.
 const CURRENT_TIME: Duration = Duration::from_millis(50);
 
 /// Sending state of a path.

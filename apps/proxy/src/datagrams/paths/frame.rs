@@ -53,7 +53,7 @@ impl Keys {
     }
 
     /// Derives the keys of the far proxy.
-    pub fn of_far_proxy(password: &[u8], client: &Nonce, far: &Nonce) -> Self {
+    pub fn of_upstream(password: &[u8], client: &Nonce, far: &Nonce) -> Self {
         let Self { send, receive } = Self::of_client(password, client, far);
         Self { send: receive, receive: send }
     }
@@ -154,7 +154,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn both() -> (Keys, Keys) {
-        (Keys::of_client(b"secret", &[1; 16], &[2; 16]), Keys::of_far_proxy(b"secret", &[1; 16], &[2; 16]))
+        (Keys::of_client(b"secret", &[1; 16], &[2; 16]), Keys::of_upstream(b"secret", &[1; 16], &[2; 16]))
     }
 
     fn datagram() -> Frame {
@@ -176,7 +176,7 @@ mod tests {
                 (b"secret", [3; 16], [2; 16]),
                 (b"secret", [1; 16], [3; 16]),
             ] {
-                assert_eq!(parse(&bytes, &Keys::of_far_proxy(password, &mine, &others)), None);
+                assert_eq!(parse(&bytes, &Keys::of_upstream(password, &mine, &others)), None);
             }
         }
     }

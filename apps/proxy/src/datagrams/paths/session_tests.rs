@@ -73,7 +73,7 @@ impl Network {
         let now = Instant::now();
         let (client, far) = ([1; 16], [2; 16]);
         let near = Session::new(Keys::of_client(b"secret", &client, &far), 2, now);
-        let other = Session::new(Keys::of_far_proxy(b"secret", &client, &far), 0, now);
+        let other = Session::new(Keys::of_upstream(b"secret", &client, &far), 0, now);
         let links =
             [0, 1].map(|_| [Link::new(20.0, 10, loses_one_in, now), Link::new(10.0, 50, loses_one_in, now)]);
         Self { ends: [near, other], links, now, received: Vec::new() }

@@ -44,7 +44,7 @@ enum Sockets {
 impl PathsSide {
     /// Creates the side of the far proxy at `far`, with a path from each local address of its family. `stream` is the
     /// stream that has opened the association.
-    pub fn of_far_proxy(stream: Framed, keys: Keys, far: SocketAddr, from: &[IpAddr]) -> Self {
+    pub fn of_upstream(stream: Framed, keys: Keys, far: SocketAddr, from: &[IpAddr]) -> Self {
         let open = |from: &IpAddr| {
             let socket = bind((*from, 0).into())?;
             SockRef::from(&socket).connect(&far.into())?;

@@ -56,10 +56,8 @@ fn setup(rng: &mut Rng) -> PathSetup {
         mss: packet(rng),
         initial_window: bytes(rng),
         initial_ssthresh: bytes(rng),
-        rules,
-        floor: rules.floor(),
-        abc_limit: Some(1),
         whole_packets: rng.chance(0.5),
+        ..PathSetup::new(rules, 0)
     }
 }
 

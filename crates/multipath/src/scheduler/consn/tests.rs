@@ -7,21 +7,8 @@ const MSS: u64 = 1000;
 
 /// Creates a path with more room than the tests need.
 fn path(id: u8, cwnd: u64, rtt_ms: u64) -> PathState {
-    PathState {
-        id: PathId(id),
-        usable: true,
-        backup: false,
-        cwnd,
-        outstanding: 0,
-        queueable: 100_000,
-        queued: 1,
-        recovering: false,
-        srtt: Some(Duration::from_millis(rtt_ms)),
-        rtt_variation: Duration::ZERO,
-        ssthresh: u64::MAX,
-        pacing_rate: None,
-        mss: MSS as u32,
-    }
+    let state = PathState::new(PathId(id), cwnd, Duration::from_millis(rtt_ms));
+    PathState { queueable: 100_000, queued: 1, mss: MSS as u32, ..state }
 }
 
 /// Returns the path with a full window.

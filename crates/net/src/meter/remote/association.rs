@@ -13,7 +13,6 @@ use crate::stack::{Association, Error, Listener, Message, Received, Stack, Stop}
 use crate::udp::Udp;
 use anabranch_endpoint::Address;
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
-use anabranch_sctp::Config;
 use anabranch_wire::sctp::encapsulation::Ports;
 use core::net::SocketAddr;
 use std::net::UdpSocket;
@@ -71,7 +70,7 @@ impl UdpStack {
     /// The protocol of an association, with a peer at this UDP port.
     fn protocol(&self, plan: &StreamPlan, remote_port: u16) -> Protocol {
         let ports = Ports { source: self.local.port(), destination: remote_port };
-        Protocol::Sctp(Box::new(Config { encapsulation: Some(ports), ..(*plan.config).clone() }))
+        Protocol::Sctp(Box::new((*plan.config).clone().encapsulation(Some(ports))))
     }
 }
 

@@ -46,6 +46,7 @@ impl core::error::Error for Failure {}
 /// An event of a test, for its client.
 #[derive(Clone, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Event {
     /// The client waits for this number of other tests.
     Waiting(usize),

@@ -50,6 +50,7 @@ pub struct Server {
 
 /// An event of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ServerEvent {
     /// Sentence about the event, for the user.
     pub text: String,

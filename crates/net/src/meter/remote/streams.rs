@@ -46,14 +46,13 @@ impl StreamPlan {
                 "a buffer of an association has {MIN_BUFFER_BYTES} to {MAX_BUFFER_BYTES} bytes, but not {bytes}"
             ));
         }
-        let config = Config {
-            congestion,
-            send_buffer,
-            receive_buffer,
-            nagle: options.nagle,
-            partial_reliability: true,
-            ..config.clone()
-        };
+        let config = config
+            .clone()
+            .congestion(congestion)
+            .send_buffer(send_buffer)
+            .receive_buffer(receive_buffer)
+            .nagle(options.nagle)
+            .partial_reliability(true);
         let delivery = ["client", "server"].map(|end| Delivery::new(options, rng.fork("delivery").fork(end)));
         Ok(Self { first: 0, stream: 0, config: Box::new(config), delivery })
     }

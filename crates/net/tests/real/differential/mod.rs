@@ -30,7 +30,7 @@ fn protocol(multipath: bool) -> Protocol {
         return Protocol::Tcp(tcp::Config::default());
     }
     let path_manager = path_manager::parse("fullmesh").expect("listed");
-    Protocol::Mptcp(mptcp::Config { path_manager, ..mptcp::Config::default() })
+    Protocol::Mptcp(mptcp::Config::default().path_manager(path_manager))
 }
 
 /// Both ends on Linux, over loopback.

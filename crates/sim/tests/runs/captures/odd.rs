@@ -60,16 +60,14 @@ impl Hosts {
         let file = BufWriter::new(File::create(&path).expect("a file"));
         let mut writer = pcapng::Writer::new(file).expect("a header");
         let interface = writer.add_interface("client").expect("an interface");
-        let config = mptcp::Config {
-            tcp: tcp::Config { congestion: Choice::find("lia").expect("listed"), ..tcp::Config::default() },
-            scheduler: scheduler::find("round-robin").expect("listed"),
-            path_manager: path_manager::parse("disjoint").expect("listed"),
-            opportunistic_retransmission: true,
-            penalisation: Penalisation::Weaker,
-            mechanisms_in_start_up: true,
-            checksum: true,
-            ..mptcp::Config::default()
-        };
+        let config = mptcp::Config::default()
+            .tcp(tcp::Config::default().congestion(Choice::find("lia").expect("listed")))
+            .scheduler(scheduler::find("round-robin").expect("listed"))
+            .path_manager(path_manager::parse("disjoint").expect("listed"))
+            .opportunistic_retransmission(true)
+            .penalisation(Penalisation::Weaker)
+            .mechanisms_in_start_up(true)
+            .checksum(true);
         let addresses = |end| [0, 1].map(|path| Address::new(ip(end, path), 1500)).to_vec();
         let (local, remote) = (addresses(0), vec![ip(1, 0)]);
         let client = Ends { local, local_port: 40_000, remote, remote_port: 5001 };

@@ -1,61 +1,32 @@
 //! Scenarios of one flow from `S` to `D` each, with all causes of retransmissions.
 
+use anabranch_testkit::scenario_text::{LazyText, ScenarioText};
+
 /// Two links between the hosts, both with loss and reordering.
-const TWO_LINKS: &str = r#"
-duration = "200 s"
-
-[link_defaults]
-queue = { limit = "40 packets" }
-
-[[link]]
-name = "left"
-between = ["S", "D"]
-rate = "6 Mbit/s"
-delay = "15 ms"
-loss = { model = "bernoulli", rate = 0.004 }
-
-[[link]]
-name = "right"
-between = ["S", "D"]
-rate = "4 Mbit/s"
-delay = "35 ms"
-loss = { model = "gilbert-elliott", to_bad = 0.001, to_good = 0.3, loss_bad = 0.7 }
-reorder = { rate = 0.004, delay = "30 ms" }
-
-[[flow]]
-from = "S"
-to = "D"
-"#;
+static TWO_LINKS: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '200 s'")
+        .link_defaults("queue = { limit = '40 packets' }")
+        .link("left", ["S", "D"], "rate = '6 Mbit/s', delay = '15 ms'")
+        .keys("loss = { model = 'bernoulli', rate = 0.004 }")
+        .link("right", ["S", "D"], "rate = '4 Mbit/s', delay = '35 ms'")
+        .keys("loss = { model = 'gilbert-elliott', to_bad = 0.001, to_good = 0.3, loss_bad = 0.7 }")
+        .keys("reorder = { rate = 0.004, delay = '30 ms' }")
+        .table("[[flow]]", "from = 'S', to = 'D'")
+});
 
 /// One link with a bottleneck that marks, drops, loses and reorders.
-const ONE_LINK: &str = r#"
-duration = "200 s"
-
-[[link]]
-name = "link"
-between = ["S", "D"]
-rate = "8 Mbit/s"
-delay = "20 ms"
-queue = { kind = "red", limit = "60 packets", ecn = true }
-loss = { model = "bernoulli", rate = 0.004 }
-reorder = { rate = 0.004, delay = "15 ms" }
-
-[[event]]
-at = "4 s"
-link = "link"
-set = { loss = { model = "gilbert-elliott", to_bad = 0.003, to_good = 0.3, loss_bad = 0.8 } }
-
-[[event]]
-at = "9 s"
-every = "20 s"
-link = "link"
-direction = "reverse"
-set = { loss = { model = "bernoulli", rate = 0.05 } }
-
-[[flow]]
-from = "S"
-to = "D"
-"#;
+static ONE_LINK: LazyText = LazyText::new(|| {
+    ScenarioText::new("duration = '200 s'")
+        .link("link", ["S", "D"], "rate = '8 Mbit/s', delay = '20 ms'")
+        .keys("queue = { kind = 'red', limit = '60 packets', ecn = true }")
+        .keys("loss = { model = 'bernoulli', rate = 0.004 }")
+        .keys("reorder = { rate = 0.004, delay = '15 ms' }")
+        .event("4 s", "link = 'link'")
+        .keys("set = { loss = { model = 'gilbert-elliott', to_bad = 0.003, to_good = 0.3, loss_bad = 0.8 } }")
+        .event("9 s", "every = '20 s', link = 'link', direction = 'reverse'")
+        .keys("set = { loss = { model = 'bernoulli', rate = 0.05 } }")
+        .table("[[flow]]", "from = 'S', to = 'D'")
+});
 
 /// The left link fails twice for three seconds.
 const LINK_FAILURES: &str = r#"

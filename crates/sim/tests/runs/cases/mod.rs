@@ -15,8 +15,8 @@ use anabranch_settings::protocols::Protocols;
 use anabranch_settings::setting::Value;
 use anabranch_sim::presets;
 use anabranch_sim::scenario::model::{
-    Change, Directions, Event, Flow, Link, LinkEvent, LinkModel, LinkRate, Loss, MessageSize, Protocol,
-    Queue, QueueLimit, Reorder, Scenario, Scope, Subject, Workload,
+    Change, Directions, Event, Flow, Link, LinkEvent, LinkModel, Loss, MessageSize, Protocol, Queue,
+    QueueLimit, Reorder, Scenario, Scope, Subject, Workload,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -186,17 +186,13 @@ prop_compose! {
         duplicate in prop_oneof![4 => Just(0.0), 1 => 0.0..0.2],
     ) -> LinkModel {
         LinkModel {
-            rate: LinkRate::Constant(rate),
-            delay: Duration::from_millis(delay).into(),
             jitter: Duration::from_millis(jitter),
             mtu,
-            overhead: 0,
             queue,
             loss,
             reorder: reorder.map(|(rate, delay)| Reorder { rate, delay: Duration::from_millis(delay) }),
             duplicate,
-            icmp: true,
-            up: true,
+            ..LinkModel::new(rate, Duration::from_millis(delay))
         }
     }
 }

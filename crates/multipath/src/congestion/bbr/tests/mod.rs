@@ -34,15 +34,7 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let setup = PathSetup {
-            mss: MSS as u32,
-            initial_window: 10 * MSS,
-            initial_ssthresh: u64::MAX,
-            rules: Rules::Tcp,
-            floor: Rules::Tcp.floor(),
-            abc_limit: Some(1),
-            whole_packets: false,
-        };
+        let setup = PathSetup::new(Rules::Tcp, MSS as u32);
         Self { path: Path::new(PathId(0), &setup), now: Time::ZERO + ms(1_000), delivered: 0 }
     }
 

@@ -9,14 +9,14 @@
 //! that is safe to repeat. After an attempt has sent data, no other pair is tried, unless the answer shows that another
 //! program received the data.
 
-use super::config::{Limits, Udp, User, Via};
-use super::connect::{Attempts, Candidates, Pair, connect_to, pairs};
-use super::log::RateLimited;
-use super::pair_history::{PairHistory, answer_timeout};
-use super::resolver::{Addresses, Resolver, host_and_port};
-use super::socks::wire::Reply;
-use super::stream::{StreamOptions, Transport, write_all};
-use super::uplinks;
+use crate::config::{Limits, Udp, User, Via};
+use crate::log::RateLimited;
+use crate::socks::wire::Reply;
+use crate::stream::{StreamOptions, Transport, write_all};
+use crate::uplinks;
+use crate::upstream::connect::{Attempts, Candidates, Pair, connect_to, pairs};
+use crate::upstream::pair_history::{PairHistory, answer_timeout};
+use crate::upstream::resolver::{Addresses, Resolver, host_and_port};
 use core::net::{IpAddr, SocketAddr};
 use core::pin::pin;
 use core::sync::atomic::{AtomicBool, Ordering};

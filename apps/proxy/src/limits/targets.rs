@@ -1,9 +1,9 @@
 //! Addresses that clients may reach. An address is checked after the look-up of its name; otherwise a name could be
 //! used to reach a forbidden address (DNS rebinding).
 
-use super::local_address::is_local;
-use super::nat64::Nat64;
-use super::network::Network;
+use crate::local_address::is_local;
+use crate::network::Network;
+use crate::upstream::nat64::Nat64;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Creates an IPv4 network from its address and prefix length.

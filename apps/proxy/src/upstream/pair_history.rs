@@ -1,6 +1,6 @@
 //! Results of earlier connections to an upstream proxy, for each pair of remote and local address.
 
-use super::connect::{HEAD_START, Pair};
+use crate::upstream::connect::{HEAD_START, Pair};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;

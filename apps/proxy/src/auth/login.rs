@@ -1,9 +1,9 @@
 //! Users of a proxy, by name and password.
 
-use super::config::User;
-use super::datagrams::{Keys, Nonce};
-use super::login_backoff::Penalties;
-use super::password_proof::{Epoch, Proof, ProofState, UsedProofs};
+use crate::auth::login_backoff::Penalties;
+use crate::auth::password_proof::{Epoch, Proof, ProofState, UsedProofs};
+use crate::config::User;
+use crate::datagrams::{Keys, Nonce};
 use core::net::IpAddr;
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::time::{ClockId, clock_gettime};
@@ -142,7 +142,7 @@ impl Logins {
     /// Derives the keys for the datagrams of a user who has logged in, from the two proxies' nonces.
     pub fn datagram_keys(&self, name: &[u8], client: &Nonce, own: &Nonce) -> Option<Keys> {
         let (user, _) = self.users.iter().find(|(user, _)| user.name.as_bytes() == name)?;
-        Some(Keys::of_far_proxy(user.password.as_bytes(), client, own))
+        Some(Keys::of_upstream(user.password.as_bytes(), client, own))
     }
 
     fn proof_is_valid(&self, proof: &Proof, request: &[u8]) -> bool {

@@ -1,11 +1,11 @@
 //! Connects to servers through an upstream proxy, with either of its protocols.
 
-use super::config::{Limits, Protocol, Via};
-use super::convert;
-use super::socks::wire::{Reply, Target};
-use super::socks::{self, FarProxy};
-use super::stream::Transport;
-use super::upstream_proxy::{Connected, EarlyData, NotConnected};
+use crate::config::{Limits, Protocol, Via};
+use crate::convert;
+use crate::socks::wire::{Reply, Target};
+use crate::socks::{self, UpstreamSide};
+use crate::stream::Transport;
+use crate::upstream::proxy::{Connected, EarlyData, NotConnected};
 use std::io;
 
 /// An upstream proxy.
@@ -60,7 +60,7 @@ impl Upstream {
     pub async fn open_datagrams(
         &self,
         early: impl FnMut() -> io::Result<Vec<u8>> + Send,
-    ) -> Result<FarProxy, NotConnected> {
+    ) -> Result<UpstreamSide, NotConnected> {
         match self {
             Self::Socks(upstream) => upstream.open_datagrams(&mut EarlyData::new(early)).await,
             Self::Convert(_) => {

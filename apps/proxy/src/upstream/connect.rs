@@ -1,8 +1,8 @@
 //! Connects to one of several addresses of a host. While one address does not answer, the next one is tried in parallel
 //! (RFC 8305).
 
-use super::sockopt;
-use super::stream::{StreamOptions, Transport, open, prepare};
+use crate::sockopt;
+use crate::stream::{StreamOptions, Transport, open, prepare};
 use core::net::{IpAddr, SocketAddr};
 use core::pin::{Pin, pin};
 use core::task::Poll;

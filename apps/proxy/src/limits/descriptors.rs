@@ -1,7 +1,7 @@
 //! Limit of open file descriptors.
 
-use super::config::{Limits, Udp};
-use super::datagrams::MAX_PATHS;
+use crate::config::{Limits, Udp};
+use crate::datagrams::MAX_PATHS;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors reserved for listeners, the runtime and name servers.

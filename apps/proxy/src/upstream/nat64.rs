@@ -1,6 +1,6 @@
 //! NAT64 prefixes: a gateway translates IPv6 addresses with such a prefix to IPv4 (RFC 6052 §2.2).
 
-use super::network::Network;
+use crate::network::Network;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use serde::Deserialize;
 

@@ -5,9 +5,9 @@
 //! these types. Each family has its own limit, so that unanswered queries of one family do not delay those of the
 //! other.
 
-use super::getaddrinfo::{Family, look_up};
-use super::local_address::has_route;
-use super::network::Network;
+use crate::local_address::has_route;
+use crate::network::Network;
+use crate::upstream::getaddrinfo::{Family, look_up};
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Open connections by site. At the limit of connections, one connection of the site with the most connections is
 //! closed.
 
-use super::network::Network;
+use crate::network::Network;
 use core::net::IpAddr;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

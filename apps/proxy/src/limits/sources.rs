@@ -1,6 +1,6 @@
 //! Limit of open connections per source, so that one source cannot use all connections of the proxy.
 
-use super::network::Network;
+use crate::network::Network;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

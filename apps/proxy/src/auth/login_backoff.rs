@@ -2,7 +2,7 @@
 //! another, with increasing delays. A second limit applies to the failures from all addresses together. A user who has
 //! recently logged in from an address is not delayed by failures of other users at this address.
 
-use super::network::Network;
+use crate::network::Network;
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 use std::time::Duration;
