@@ -218,7 +218,7 @@ fn path_of(packet: &Packet) -> usize {
 
 fn random_config(rng: &mut Rng) -> tcp::Config {
     let (send_buffer, receive_buffer) = (rng.between(10_000, 200_000), rng.between(10_000, 200_000));
-    tcp::Config { send_buffer, receive_buffer, retries: 30, syn_retries: 30, ..tcp::Config::default() }
+    tcp::Config::default().send_buffer(send_buffer).receive_buffer(receive_buffer).retries(30).syn_retries(30)
 }
 
 fn pair_of_tcp(addresses: Addresses, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
@@ -231,12 +231,10 @@ fn pair_of_tcp(addresses: Addresses, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
 }
 
 fn pair_of_mptcp(addresses: Addresses, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
-    let config = mptcp::Config {
-        tcp: random_config(rng),
-        path_manager: path_manager::parse("fullmesh").expect("listed"),
-        checksum: rng.chance(0.5),
-        ..mptcp::Config::default()
-    };
+    let config = mptcp::Config::default()
+        .tcp(random_config(rng))
+        .path_manager(path_manager::parse("fullmesh").expect("listed"))
+        .checksum(rng.chance(0.5));
     let secrets = Secrets::simulated(&mut rng.fork("secrets"));
     let [near, far] = addresses.ends(2);
     [
@@ -324,7 +322,7 @@ impl Pair {
         };
         self.now = self.now.max(next);
         while let Some((to, output)) = self.network.pop(self.now) {
-            let Ok(packet) = parse_output(&output) else { continue };
+            let Some(Ok(packet)) = parse_output(&output) else { continue };
             let content = Buffer(&output);
             self.ends[to].endpoint.handle_packet(self.now, packet, &content);
             self.settle(to, Some(content));

@@ -60,17 +60,15 @@ impl Settings {
     fn config(&self) -> Config {
         let congestion = congestion::Choice::find("reno").expect("listed");
         let [send_buffer, receive_buffer] = self.buffers;
-        Config {
-            send_buffer,
-            receive_buffer,
-            streams: STREAMS,
-            i_data: self.i_data,
-            reconfiguration: true,
-            association_max_retrans: 30,
-            path_max_retrans: 30,
-            init_max_retrans: 30,
-            ..Config::new(congestion, scheduler::find("round-robin").expect("listed"))
-        }
+        Config::new(congestion, scheduler::find("round-robin").expect("listed"))
+            .send_buffer(send_buffer)
+            .receive_buffer(receive_buffer)
+            .streams(STREAMS)
+            .i_data(self.i_data)
+            .reconfiguration(true)
+            .association_max_retrans(30)
+            .path_max_retrans(30)
+            .init_max_retrans(30)
     }
 
     fn options(&self) -> Options {

@@ -7,7 +7,7 @@ use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Address, Bytes, Event, Placement, Reason, Report, Secrets, Socket};
 use anabranch_host::{Backlog, ConnectionId, Host, HostDriver, Limits, Listening, Protocol, Transport};
 use anabranch_multipath::path_manager;
-use anabranch_tcp::mptcp;
+use anabranch_tcp::{mptcp, tcp};
 use anabranch_wire::{Body, Buffer, Packet};
 use core::convert::Infallible;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -89,13 +89,11 @@ impl Settings {
 
     fn protocol(&self) -> Protocol {
         let [send_buffer, receive_buffer] = self.buffers;
-        let mut config = mptcp::Config {
-            path_manager: path_manager::parse(self.path_manager).expect("listed"),
-            checksum: self.checksum,
-            ..mptcp::Config::default()
-        };
-        (config.tcp.send_buffer, config.tcp.receive_buffer) = (send_buffer, receive_buffer);
-        (config.tcp.retries, config.tcp.syn_retries) = (30, 30);
+        let tcp = tcp::Config::default().send_buffer(send_buffer).receive_buffer(receive_buffer);
+        let config = mptcp::Config::default()
+            .tcp(tcp.retries(30).syn_retries(30))
+            .path_manager(path_manager::parse(self.path_manager).expect("listed"))
+            .checksum(self.checksum);
         Protocol::Mptcp(config)
     }
 }
