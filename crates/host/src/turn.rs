@@ -108,6 +108,11 @@ impl Host {
         }
     }
 
+    /// Returns true if a connection need not answer its last packet before it handles another one that has arrived.
+    pub fn may_wait(&self, id: ConnectionId) -> bool {
+        matches!(self.core(id), Some(Core::Sctp(association)) if association.may_wait())
+    }
+
     /// Places the payload of the last packet of a connection, so that the host can handle another packet before it
     /// [drives](Self::drive) the connection.
     pub fn place<D: HostDriver>(&mut self, id: ConnectionId, driver: &mut D) {

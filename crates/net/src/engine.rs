@@ -13,13 +13,27 @@ use std::os::fd::BorrowedFd;
 
 /// Maximum number of received packets before timers and commands are processed.
 const MAX_BATCH: usize = 64;
-/// Maximum number of packets with data of SCTP that wait for the next packet, so that one SACK acknowledges all. They have
-/// arrived together, so the wait takes microseconds. RFC 9260 §6.2 recommends a SACK for every other packet; a sender that
-/// increases its window or sends a burst for each SACK would be slowed down by fewer of them, but then fewer packets arrive
-/// together. TCP has this from long packets, which Linux acknowledges once.
-const MAX_DELAYED: usize = 7;
+/// Maximum number of packets with data of SCTP that wait for the next packet. One SACK then acknowledges all. They have
+/// arrived on one path together, so the wait takes microseconds. RFC 9260 §6.2 recommends a SACK for every other packet. With
+/// fewer of them, a sender sends fewer bursts, so fewer packets arrive together. Linux acknowledges a long packet of TCP once.
+const MAX_WAITING_PACKETS: usize = 7;
 /// Maximum number of events kept for a connection that is not accepted yet. Beyond it, only the last event is kept.
 const MAX_MISSED_EVENTS: usize = 64;
+
+/// Packets whose connection has not been driven since they arrived.
+#[derive(Default)]
+struct Waiting {
+    packets: usize,
+    /// Source and destination.
+    pair: Option<(IpAddr, IpAddr)>,
+}
+
+impl Waiting {
+    /// A SACK belongs to the path of the last packet.
+    fn is_of_another_path(&self, pair: (IpAddr, IpAddr)) -> bool {
+        self.pair.is_some_and(|waiting| waiting != pair)
+    }
+}
 
 /// The application of a connection.
 pub trait Application {
@@ -221,26 +235,33 @@ impl Engine {
             self.process_due(now, None);
         }
         let mut buffer = core::mem::take(&mut self.buffer);
-        let (mut received, mut delayed) = (0, 0);
+        let mut received = 0;
+        let mut waiting = Waiting::default();
         while received < MAX_BATCH
             && let Some(packet) = self.network.receive(&mut buffer)
         {
             received += 1;
             let (now, content) = (self.network.now(), Buffer(&buffer));
-            let may_wait =
-                delayed < MAX_DELAYED && matches!(&packet.body, Body::Sctp(body) if body.has_only_data());
+            let pair = (packet.source, packet.destination);
+            if waiting.is_of_another_path(pair) {
+                waiting = Waiting::default();
+                self.process_due(now, None);
+            }
+            let has_only_data = matches!(&packet.body, Body::Sctp(body) if body.has_only_data());
             let connection = self.host.handle_packet(now, packet, content);
             if let Some(id) = connection
-                && may_wait
+                && has_only_data
+                && waiting.packets < MAX_WAITING_PACKETS
+                && self.host.may_wait(id)
             {
-                delayed += 1;
+                waiting = Waiting { packets: waiting.packets + 1, pair: Some(pair) };
                 self.place(id, content);
-                continue;
+            } else {
+                waiting = Waiting::default();
+                self.process_due(now, Some(content));
             }
-            delayed = 0;
-            self.process_due(now, Some(content));
         }
-        if delayed > 0 {
+        if waiting.packets > 0 {
             self.process_due(self.network.now(), None);
         }
         self.buffer = buffer;

@@ -13,8 +13,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Maximum number of packets, or of trains of segments, that wait for a host. Further ones are lost, as at a full queue.
 const MAX_WAITING: usize = 1024;
 
-/// Maximum number of used buffers that wait for the next packets of the other host.
-const MAX_SPARE: usize = 256;
+/// Maximum number of packets that a host keeps before it passes them.
+const MAX_TOGETHER: usize = 64;
+/// Maximum number of used buffers, each of up to 64 KiB, that wait for the next packets of the other host.
+const MAX_SPARE: usize = 64;
 
 /// Buffers of packets that were received, for the packets that follow.
 #[derive(Clone, Default)]
@@ -43,7 +45,6 @@ impl Spare {
 /// interface.
 pub struct Memory {
     incoming: Arc<Queue<Vec<u8>>>,
-    outgoing: Arc<Queue<Vec<u8>>>,
     received: VecDeque<Vec<u8>>,
     /// Buffers of received packets, which the other host gets back.
     used: Vec<Vec<u8>>,
@@ -54,6 +55,7 @@ pub struct Memory {
 
 /// Packets of this host, which the other host gets together.
 struct Sender {
+    outgoing: Arc<Queue<Vec<u8>>>,
     packets: Vec<Vec<u8>>,
     spare: Vec<Vec<u8>>,
     returned: Spare,
@@ -66,6 +68,16 @@ impl Sender {
             self.spare = self.returned.take();
         }
         self.packets.push(core::mem::replace(bytes, self.spare.pop().unwrap_or_default()));
+        if self.packets.len() >= MAX_TOGETHER {
+            self.pass();
+        }
+    }
+
+    /// Passes the packets. If the other host is slow or gone, they are lost.
+    fn pass(&mut self) {
+        if !self.packets.is_empty() {
+            self.outgoing.send_all(&mut self.packets);
+        }
     }
 }
 
@@ -79,12 +91,16 @@ impl Memory {
         let [from_one, from_two] = [Spare::default(), Spare::default()];
         let end = |(incoming, outgoing): (&Arc<_>, &Arc<_>), (received, sent): (&Spare, &Spare)| Self {
             incoming: Arc::clone(incoming),
-            outgoing: Arc::clone(outgoing),
             received: VecDeque::new(),
             used: Vec::new(),
             returned: received.clone(),
             train: Train::new(Uncut::Everywhere),
-            sender: Sender { packets: Vec::new(), spare: Vec::new(), returned: sent.clone() },
+            sender: Sender {
+                outgoing: Arc::clone(outgoing),
+                packets: Vec::new(),
+                spare: Vec::new(),
+                returned: sent.clone(),
+            },
         };
         Ok([end((&one, &two), (&from_two, &from_one)), end((&two, &one), (&from_one, &from_two))])
     }
@@ -122,15 +138,46 @@ impl Device for Memory {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let Self { train, sender, outgoing, .. } = self;
+        let Self { train, sender, .. } = self;
         train.flush(|bytes| {
             sender.keep(bytes);
             Ok(())
         })?;
-        // If the other host is slow or gone, its packets are lost.
-        if !sender.packets.is_empty() {
-            outgoing.send_all(&mut sender.packets);
-        }
+        sender.pass();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anabranch_wire::{Body, Ecn, Payload, udp};
+
+    fn datagram(number: u64) -> Packet {
+        let payload = Payload::new(number, 8);
+        let body = Body::Udp(udp::Datagram { payload, ..udp::Datagram::default() });
+        Packet { source: [10, 0, 0, 1].into(), destination: [10, 0, 0, 2].into(), ecn: Ecn::NotEct, body }
+    }
+
+    #[test]
+    fn many_packets_pass_before_a_flush() {
+        let [mut near, mut far] = Memory::pair().expect("descriptors");
+        let (mut bytes, mut numbers) = (Vec::new(), Vec::new());
+        let mut receive = |numbers: &mut Vec<u64>| {
+            while far.receive(&mut bytes).expect("no error").is_some() {
+                let number = bytes.last_chunk().expect("eight bytes of payload");
+                numbers.push(u64::from_be_bytes(*number));
+            }
+        };
+        for number in 0..3_000_u64 {
+            let mut fill = |_, out: &mut [u8]| out.copy_from_slice(&number.to_be_bytes());
+            near.send(&datagram(number), &mut fill, &mut Vec::new()).expect("no error");
+            if number % 500 == 0 {
+                receive(&mut numbers);
+            }
+        }
+        near.flush().expect("no error");
+        receive(&mut numbers);
+        assert_eq!(numbers, (0..3_000).collect::<Vec<_>>());
     }
 }

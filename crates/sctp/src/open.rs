@@ -10,6 +10,7 @@ use crate::extensions::stream_changes::StreamChanges;
 use crate::phase::Phase;
 use crate::receiver::inbound::{AckPolicy, Inbound};
 use crate::sender::outbound::Outbound;
+use anabranch_base::time::Time;
 use anabranch_endpoint::endpoint::Reason;
 use anabranch_wire::sctp::{Abort, Cause, Chunk};
 use anabranch_wire::seq::Serial;
@@ -28,8 +29,8 @@ pub(super) struct Open {
     pub inbound: Inbound,
     pub outbound: Outbound,
     pub phase: Phase,
-    /// SHUTDOWN chunks of the peer that came before all of its data.
-    pub early_shutdowns: u8,
+    /// Latest time of the end after the peer's first SHUTDOWN or SHUTDOWN ACK, while data is missing.
+    pub end_due: Option<Time>,
     /// ECN marks of the peer's packets, one entry per path, until a CWR is received.
     pub echoes: Vec<Echo>,
     pub asconf: AddressChanges,
@@ -79,7 +80,7 @@ impl Open {
                 u64::from(peer.window),
             ),
             phase: Phase::Established,
-            early_shutdowns: 0,
+            end_due: None,
             echoes: Vec::new(),
             asconf: AddressChanges::new(Serial(local_tsn), Serial(peer.tsn)),
             reconfig: StreamChanges::new(Serial(local_tsn), Serial(peer.tsn)),

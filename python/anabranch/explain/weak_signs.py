@@ -63,7 +63,7 @@ def _is_without_queue(part: Part) -> bool:
 def _window(connection: Observed) -> Iterator[Finding]:
     if _waits_for_window(connection):
         share = connection.share(connection.data["waits"]["window_s"])
-        text = f"The receive window has no room during {100 * share:.0f} % of the time, although the links look full."
+        text = f"The receive window has no room during {100 * share:.0f} % of the time, and may limit the rate."
         yield _finding("receive-buffer", None, text, "Enlarge the receive buffer (Linux: net.ipv4.tcp_rmem).")
 
 
@@ -103,9 +103,7 @@ def _served_in_turn(connection: Observed) -> Iterator[Finding]:
 def _losses(connection: Observed) -> Iterator[Finding]:
     for part in connection.used:
         if part.loss >= MIN_LOSS and _may_carry_more(part):
-            text = (
-                f"The subflow {part.name} repeats {100 * part.loss:.2g} % of its bytes, although its link looks full."
-            )
+            text = f"The subflow {part.name} repeats {100 * part.loss:.2g} % of its bytes: losses may limit it."
             remedy = "Use a control that does not take each loss for congestion (BBR)."
             yield _finding("random-loss", part, text, remedy)
 

@@ -44,15 +44,12 @@ impl<C> Queue<C> {
     /// # Errors
     /// Returns the command if the queue is closed or full.
     pub fn send(&self, command: C) -> Result<(), C> {
-        let is_first = {
-            let mut waiting = self.lock();
-            if waiting.closed || waiting.commands.len() >= self.limit {
-                return Err(command);
-            }
-            waiting.commands.push(command);
-            waiting.commands.len() == 1
-        };
-        if is_first {
+        let mut waiting = self.lock();
+        if waiting.closed || waiting.commands.len() >= self.limit {
+            return Err(command);
+        }
+        waiting.commands.push(command);
+        if waiting.commands.len() == 1 {
             self.wake();
         }
         Ok(())
@@ -60,20 +57,19 @@ impl<C> Queue<C> {
 
     /// Adds all commands for which there is room, in order, and drops the others. If the queue is closed, all are dropped.
     pub fn send_all(&self, commands: &mut Vec<C>) {
-        let is_first = {
-            let mut waiting = self.lock();
-            let room = if waiting.closed { 0 } else { self.limit - waiting.commands.len() };
-            let was_empty = waiting.commands.is_empty();
-            waiting.commands.extend(commands.drain(..room.min(commands.len())));
-            was_empty && !waiting.commands.is_empty()
-        };
-        if is_first {
+        let mut waiting = self.lock();
+        let room = if waiting.closed { 0 } else { self.limit - waiting.commands.len() };
+        let was_empty = waiting.commands.is_empty();
+        waiting.commands.extend(commands.drain(..room.min(commands.len())));
+        if was_empty && !waiting.commands.is_empty() {
             self.wake();
         }
+        drop(waiting);
         commands.clear();
     }
 
-    /// Makes the descriptor readable.
+    /// Makes the descriptor readable. The caller holds the lock: if the receiver took the commands before, the descriptor would
+    /// stay readable, and the receiver would never sleep.
     fn wake(&self) {
         // If the counter is full, the descriptor is readable, too.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());

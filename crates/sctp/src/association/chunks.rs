@@ -289,7 +289,7 @@ impl Open {
                 Step::Next
             }
             Chunk::Shutdown(shutdown) => Step::of(self.handle_shutdown(core, now, *shutdown)),
-            Chunk::ShutdownAck => Step::of(self.handle_shutdown_ack(core, origin)),
+            Chunk::ShutdownAck => Step::of(self.handle_shutdown_ack(core, (now, origin))),
             Chunk::ShutdownComplete(_) => Step::of(self.handle_shutdown_complete()),
             Chunk::Asconf(asconf) if self.extensions.asconf => {
                 self.handle_asconf(core, now, origin, asconf);

@@ -4,13 +4,13 @@ use crate::common::{Core, violation};
 use crate::open::Open;
 use crate::origin::Origin;
 use crate::phase::Phase;
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::endpoint::{Event, Reason};
 use anabranch_wire::sctp::{Chunk, Shutdown, ShutdownComplete};
 use anabranch_wire::seq::Serial;
 
-/// Maximum number of SHUTDOWN chunks that wait for missing data.
-const MAX_EARLY_SHUTDOWNS: u8 = 4;
+/// Time for which the end of an association waits for missing data: three timeouts of one second and more.
+const MAX_DATA_WAIT: Duration = Duration::from_secs(10);
 
 impl Open {
     /// Closes the sending direction for the application.
@@ -66,9 +66,7 @@ impl Open {
         if end.is_some() {
             return end;
         }
-        if self.is_early_shutdown() {
-            self.early_shutdowns += 1;
-            self.inbound.acknowledge_now();
+        if self.phase.takes_data() && self.waits_for_data(now) {
             return None;
         }
         match self.phase {
@@ -88,16 +86,22 @@ impl Open {
         None
     }
 
-    /// True if data is missing that the peer has sent before its SHUTDOWN. RFC 9260 §9.2 has it wait for the acknowledgement,
-    /// but dcSCTP 0.1 does not. The peer repeats the SHUTDOWN, and the data. After some repetitions the data counts as
-    /// abandoned.
-    fn is_early_shutdown(&self) -> bool {
-        let takes_data = self.phase.takes_data();
-        let has_gap = self.inbound.cumulative() < self.inbound.highest();
-        takes_data && has_gap && self.early_shutdowns < MAX_EARLY_SHUTDOWNS
+    /// Returns true if a SHUTDOWN or SHUTDOWN ACK has to wait because data is missing that the peer has sent before it, and
+    /// acknowledges the other data. RFC 9260 §9.2 has the peer wait for the acknowledgement, but dcSCTP 0.1 does not. The
+    /// peer repeats the chunk, and the data. After a time the data counts as abandoned.
+    fn waits_for_data(&mut self, now: Time) -> bool {
+        let limit = *self.end_due.get_or_insert(now + MAX_DATA_WAIT);
+        let waits = self.inbound.has_gap() && now < limit;
+        if waits {
+            self.inbound.acknowledge_now();
+        }
+        waits
     }
 
-    pub fn handle_shutdown_ack(&mut self, core: &mut Core, origin: Origin) -> Option<Reason> {
+    pub fn handle_shutdown_ack(&mut self, core: &mut Core, (now, origin): (Time, Origin)) -> Option<Reason> {
+        if matches!(self.phase, Phase::ShutdownSent { .. }) && self.waits_for_data(now) {
+            return None;
+        }
         match self.phase {
             Phase::ShutdownSent { .. } | Phase::ShutdownAckSent { .. } => {
                 let chunk = Chunk::ShutdownComplete(ShutdownComplete { reflected_tag: false });

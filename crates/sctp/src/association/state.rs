@@ -86,6 +86,12 @@ pub struct Association {
 }
 
 impl Association {
+    /// Returns true if the acknowledgement of received data may wait for packets that have arrived already: no data is
+    /// missing, so that no SACK counts as a report of it (RFC 9260 §6.7).
+    pub fn may_wait(&self) -> bool {
+        matches!(&self.state, State::Open(open) if !open.inbound.has_gap())
+    }
+
     /// Creates the client; [`connect`](anabranch_endpoint::Endpoint::connect) sends its INIT.
     ///
     /// # Errors

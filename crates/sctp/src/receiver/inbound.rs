@@ -115,6 +115,11 @@ impl Inbound {
         self.cumulative
     }
 
+    /// True if data is missing below received data.
+    pub const fn has_gap(&self) -> bool {
+        self.cumulative < self.highest
+    }
+
     /// Received fragments that will never be part of a complete message, as runs of TSNs: first TSN and number.
     pub fn into_unread(self) -> impl Iterator<Item = (u64, u32)> {
         self.reassembly.into_runs()

@@ -679,17 +679,36 @@ fn shutdown_waits_for_missing_data() {
 }
 
 #[test]
-fn repeated_shutdown_gives_up_missing_data() {
-    let (mut net, tags, tsn) = established();
-    let log = logged(&mut net);
-    let [data, shutdown] = data_and_shutdown(tsn, 1);
-    net.inject(B, forged(B, tags[B], vec![data]));
-    for _ in 0..5 {
-        let acknowledged = |(from, packet): &(usize, Packet)| {
-            *from == B && body(packet).chunks.iter().any(|chunk| matches!(chunk, Chunk::ShutdownAck))
-        };
-        assert!(!log.borrow().iter().any(acknowledged));
-        net.inject(B, forged(B, tags[B], vec![shutdown.clone()]));
+fn end_waits_for_missing_data_for_ten_seconds() {
+    for closes in [false, true] {
+        let (mut net, tags, tsn) = established();
+        let [data, shutdown] = data_and_shutdown(tsn, 1);
+        net.inject(B, forged(B, tags[B], vec![data]));
+        if closes {
+            net.ends[B].close(net.now);
+            net.drain();
+        }
+        // The peer answers each packet with another SHUTDOWN, or with a SHUTDOWN ACK.
+        let end = if closes { Chunk::ShutdownAck } else { shutdown };
+        for _ in 0..20 {
+            net.inject(B, forged(B, tags[B], vec![end.clone()]));
+            assert!(!net.apps[B].events.contains(&Event::Finished));
+        }
+        let later = net.now + Duration::from_secs(11);
+        net.filter = Some(Box::new(|_, _, _| false));
+        net.run_until(later);
+        net.inject(B, forged(B, tags[B], vec![end]));
+        assert!(net.apps[B].events.contains(&Event::Finished), "{:?}", net.apps[B].events);
     }
-    assert!(net.apps[B].events.contains(&Event::Finished));
+}
+
+#[test]
+fn acknowledgement_waits_only_without_a_gap() {
+    let (mut net, tags, tsn) = established();
+    assert!(net.ends[B].may_wait());
+    for (skipped, waits) in [(0, true), (2, false), (3, false), (1, true)] {
+        let [data, _] = data_and_shutdown(tsn, skipped);
+        net.inject(B, forged(B, tags[B], vec![data]));
+        assert_eq!(net.ends[B].may_wait(), waits, "{skipped}");
+    }
 }

@@ -33,7 +33,9 @@ impl Tcb {
                 *range = (left, right);
             }
         }
-        ranges.sort_unstable();
+        if blocks.len() > 1 {
+            ranges.sort_unstable();
+        }
         for (left, right) in ranges.into_iter().filter(|&(left, right)| left < right) {
             let (rack, rtt, rate) = (&mut self.rack, &self.rtt, &mut self.rate);
             self.board.sack(left.max(self.una), right, |sent| {
