@@ -1,6 +1,6 @@
 """Signs of causes in a capture that are too weak to rank: they fill the answer up to three names.
 
-Each rule accepts what a likely cause excludes, such as a window that is full although all links look full.
+A sign may contradict a likely cause: a full window names the receive buffer, even if a queue stands on every link.
 """
 
 from __future__ import annotations
