@@ -21,11 +21,10 @@ from anabranch.explain.proposals import (
     best_path,
     buffer_size,
     keys_of_path,
-    mbps,
-    ms,
     needed_buffer_bytes,
     of_flow,
 )
+from anabranch.explain.quantities import mbps, ms
 from anabranch.fairness.capacity import MULTIPATH, seconds, size_bytes
 from anabranch.sweep import setting
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from anabranch.explain.facts import HEADER_BYTES, PACKET_BYTES
 from anabranch.explain.further_paths import added_bps
-from anabranch.explain.proposals import Proposal, keys_of_path, mbps, ms, of_flow
+from anabranch.explain.proposals import Proposal, keys_of_path, of_flow
+from anabranch.explain.quantities import mbps, ms
 from anabranch.fairness.capacity import bits_per_second, seconds
 from anabranch.sweep import literal, setting
 

@@ -68,16 +68,6 @@ def buffer_size(needed_bytes: float) -> str:
     return f"{min(megabytes, _MAX_BUFFER_MB)} MB"
 
 
-def mbps(rate_bps: float) -> str:
-    """A rate for a sentence."""
-    return f"{rate_bps * 1e-6:.3g} Mbit/s"
-
-
-def ms(time_s: float) -> str:
-    """A time for a sentence."""
-    return f"{time_s * 1e3:.3g} ms"
-
-
 def best_path(facts: Facts) -> PathFacts | None:
     """The path with the largest rate; of equal ones the path with the smallest round-trip time."""
     known = [path for path in facts.paths if path.rate_bps is not None and path.there]

@@ -1,4 +1,4 @@
-"""Numbers with their units in sentences about captures."""
+"""Numbers with their units in sentences."""
 
 from __future__ import annotations
 
