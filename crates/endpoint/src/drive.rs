@@ -44,12 +44,7 @@ where
     E: Endpoint + ?Sized,
     D: Driver<E> + ?Sized,
 {
-    while let Some(placement) = endpoint.poll_placement() {
-        driver.place(placement);
-    }
-    while let Some(run) = endpoint.poll_forgotten() {
-        driver.forget(run);
-    }
+    place(endpoint, driver);
     loop {
         while let Some(packet) = endpoint.poll_transmit(now) {
             driver.transmit(packet);
@@ -66,6 +61,22 @@ where
         }
     }
     driver.settled(endpoint);
+}
+
+/// Drains the placements of a packet that was just handled. Further packets that have arrived may be handled before
+/// [`drive`], if this follows each.
+#[inline]
+pub fn place<E, D>(endpoint: &mut E, driver: &mut D)
+where
+    E: Endpoint + ?Sized,
+    D: Driver<E> + ?Sized,
+{
+    while let Some(placement) = endpoint.poll_placement() {
+        driver.place(placement);
+    }
+    while let Some(run) = endpoint.poll_forgotten() {
+        driver.forget(run);
+    }
 }
 
 /// A driver that collects all output in lists.

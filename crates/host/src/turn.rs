@@ -117,13 +117,7 @@ impl Host {
     /// [drives](Self::drive) the connection.
     pub fn place<D: HostDriver>(&mut self, id: ConnectionId, driver: &mut D) {
         let Some(slot) = self.connections.get_mut(id) else { return };
-        let endpoint = slot.core.endpoint_mut();
-        while let Some(placement) = endpoint.poll_placement() {
-            driver.place(id, placement);
-        }
-        while let Some(run) = endpoint.poll_forgotten() {
-            driver.forget(id, run);
-        }
+        drive::place(slot.core.endpoint_mut(), &mut HostOutlet { id, driver, any: false });
     }
 
     /// Drains a connection for a driver of the whole host.
@@ -267,7 +261,7 @@ struct HostOutlet<'a, D> {
     any: bool,
 }
 
-impl<E: Endpoint, D: HostDriver> Driver<E> for HostOutlet<'_, D> {
+impl<E: Endpoint + ?Sized, D: HostDriver> Driver<E> for HostOutlet<'_, D> {
     fn place(&mut self, placement: Placement) {
         self.driver.place(self.id, placement);
     }

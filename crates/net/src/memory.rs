@@ -30,10 +30,8 @@ impl Spare {
 
     fn add(&self, used: &mut Vec<Vec<u8>>) {
         let mut spare = self.lock();
-        let room = MAX_SPARE - spare.len();
-        spare.extend(used.drain(..room.min(used.len())));
-        drop(spare);
-        used.clear();
+        spare.append(used);
+        spare.truncate(MAX_SPARE);
     }
 
     fn take(&self) -> Vec<Vec<u8>> {

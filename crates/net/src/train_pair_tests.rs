@@ -8,33 +8,20 @@ use crate::offload::{OffloadHeader, parse_output};
 use crate::train::{Train, Uncut};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::drive::{Driver, drive};
-use anabranch_endpoint::{Address, Bytes, Endpoint, Ends, Event, Placement, Reason, Secrets, Socket};
+use anabranch_endpoint::{Endpoint, Reason, Secrets};
 use anabranch_multipath::path_manager;
 use anabranch_tcp::{mptcp, tcp};
 use anabranch_testkit::application::{Application, Load};
+use anabranch_testkit::end::End;
+use anabranch_testkit::paths::{Paths, path_of};
 use anabranch_wire::{Buffer, Packet};
 use core::cmp::Reverse;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Number of transfers unless the environment variable gives another one.
 const DEFAULT_TRANSFERS: u64 = 200;
 /// Longest transfer in virtual time, with a reserve for doubled timeouts.
 const LIMIT: Time = Time::from_nanos(5_000_000_000_000);
-/// Maximum number of packets that an end sends at one moment; more would show an endless loop.
-const MAX_PACKETS_AT_ONCE: usize = 5000;
-
-/// One end with its buffered bytes, its application and a train for each path.
-struct End {
-    endpoint: Box<dyn Endpoint>,
-    bytes: Bytes,
-    application: Application,
-    closed: Option<Reason>,
-    next_port: u16,
-    trains: Vec<Train>,
-}
-
 /// The offload header and the packet, on the way to an end.
 type Output = Vec<u8>;
 
@@ -129,114 +116,27 @@ impl Network {
     }
 }
 
-/// Handles the packets and events of one end at one moment.
-struct Turn<'a> {
-    now: Time,
-    to: usize,
-    bytes: &'a mut Bytes,
-    application: &'a mut Application,
-    closed: &'a mut Option<Reason>,
-    next_port: &'a mut u16,
-    trains: &'a mut [Train],
-    network: &'a mut Network,
-    packet: Option<Buffer<'a>>,
-    sent: usize,
-}
-
-impl Driver<dyn Endpoint> for Turn<'_> {
-    fn place(&mut self, placement: Placement) {
-        self.bytes.place(placement, self.packet.expect("only a received packet has payload to place"));
-    }
-
-    fn forget(&mut self, run: (u64, u32)) {
-        self.bytes.fragments.forget(run);
-    }
-
-    fn transmit(&mut self, packet: Packet) {
-        self.sent += 1;
-        assert!(self.sent < MAX_PACKETS_AT_ONCE, "a storm of packets: {packet:?}");
-        let Self { now, to, bytes, trains, network, .. } = self;
-        let train = &mut trains[path_of(&packet)];
-        let sent = train.send(&packet, &mut |payload, out| bytes.fill(payload, out), |output| {
-            network.send(*now, *to, output);
-            Ok(())
-        });
-        sent.expect("the network returns no error");
-    }
-
-    fn event(&mut self, event: Event) {
-        match event {
-            Event::Closed(reason) => *self.closed = Some(reason),
-            Event::Finished => self.application.finished = true,
-            _ => {}
-        }
-    }
-
-    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
-        let port = *self.next_port;
-        *self.next_port = port.checked_add(1)?;
-        Some(port)
-    }
-
-    fn application(&mut self, endpoint: &mut (dyn Endpoint + 'static)) -> bool {
-        self.application.turn(&mut Socket { endpoint, bytes: self.bytes, now: self.now })
-    }
-}
-
-/// Addresses of the paths of a pair.
-#[derive(Clone, Copy)]
-struct Addresses {
-    ipv6: bool,
-    mtu: u32,
-}
-
-impl Addresses {
-    fn address(self, end: u8, path: u8) -> IpAddr {
-        if self.ipv6 {
-            Ipv6Addr::new(0xfd00, 0, 0, path.into(), 0, 0, 0, u16::from(end) + 1).into()
-        } else {
-            Ipv4Addr::new(10, path, 0, end + 1).into()
-        }
-    }
-
-    /// The connecting and the listening end.
-    fn ends(self, paths: u8) -> [Ends; 2] {
-        let local = |end| (0..paths).map(|path| Address::new(self.address(end, path), self.mtu)).collect();
-        let remote = vec![self.address(1, 0)];
-        let connecting = Ends { local: local(0), local_port: 40_000, remote, remote_port: 5001 };
-        [connecting, Ends::listening(local(1), 5001)]
-    }
-}
-
-/// The path of a packet, which its destination determines.
-fn path_of(packet: &Packet) -> usize {
-    match packet.destination {
-        IpAddr::V4(address) => address.octets()[1].into(),
-        IpAddr::V6(address) => address.octets()[7].into(),
-    }
-}
-
 fn random_config(rng: &mut Rng) -> tcp::Config {
     let (send_buffer, receive_buffer) = (rng.between(10_000, 200_000), rng.between(10_000, 200_000));
     tcp::Config::default().send_buffer(send_buffer).receive_buffer(receive_buffer).retries(30).syn_retries(30)
 }
 
-fn pair_of_tcp(addresses: Addresses, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
+fn pair_of_tcp(paths: Paths, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
     let (config, secrets) = (random_config(rng), Secrets::simulated(&mut rng.fork("secrets")));
-    let [near, far] = addresses.ends(1);
+    let [near, far] = paths.ends();
     [
         Box::new(tcp::Connection::connecting(config.clone(), &near, secrets.fork("near"))),
         Box::new(tcp::Connection::listening(config, &far, secrets.fork("far"))),
     ]
 }
 
-fn pair_of_mptcp(addresses: Addresses, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
+fn pair_of_mptcp(paths: Paths, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] {
     let config = mptcp::Config::default()
         .tcp(random_config(rng))
         .path_manager(path_manager::parse("fullmesh").expect("listed"))
         .checksum(rng.chance(0.5));
     let secrets = Secrets::simulated(&mut rng.fork("secrets"));
-    let [near, far] = addresses.ends(2);
+    let [near, far] = paths.ends();
     [
         Box::new(mptcp::Connection::connecting(config.clone(), &near, secrets.fork("near"))),
         Box::new(mptcp::Connection::listening(config, &far, secrets.fork("far"))),
@@ -247,6 +147,8 @@ fn pair_of_mptcp(addresses: Addresses, rng: &mut Rng) -> [Box<dyn Endpoint>; 2] 
 struct Pair {
     now: Time,
     ends: [End; 2],
+    /// Of each end, a train for each path.
+    trains: [Vec<Train>; 2],
     network: Network,
 }
 
@@ -254,10 +156,10 @@ impl Pair {
     /// A pair with random settings.
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let addresses = Addresses { ipv6: rng.chance(0.5), mtu: rng.between(1280, 9000) as u32 };
-        let paths = if rng.chance(0.7) { 2 } else { 1 };
-        let made =
-            if paths == 2 { pair_of_mptcp(addresses, &mut rng) } else { pair_of_tcp(addresses, &mut rng) };
+        let (ipv6, mtu) = (rng.chance(0.5), rng.between(1280, 9000) as u32);
+        let count = if rng.chance(0.7) { 2 } else { 1 };
+        let paths = Paths { ipv6, count, mtu };
+        let made = if count == 2 { pair_of_mptcp(paths, &mut rng) } else { pair_of_tcp(paths, &mut rng) };
         let mut made = made.into_iter();
         let is_cutting = rng.chance(0.6);
         let network = Network {
@@ -273,37 +175,33 @@ impl Pair {
             let bound = [1, 3000, 20_000][rng.below(3) as usize];
             rng.between(1, bound)
         });
-        let ends = [0, 1].map(|at| End {
-            endpoint: made.next().expect("two ends"),
-            bytes: Bytes::default(),
-            application: Application::new(
-                Load::Stream { bytes: bytes[at] },
-                bytes[1 - at],
-                rng.fork(&format!("application {at}")),
-            ),
-            closed: None,
-            next_port: 49_152,
-            // A card that cuts must get no joined mappings.
-            trains: (0..paths)
-                .map(|_| Train::new(if is_cutting { Uncut::At(Vec::new()) } else { Uncut::Everywhere }))
-                .collect(),
+        let ends = [0, 1].map(|at| {
+            let load = Load::Stream { bytes: bytes[at] };
+            let application = Application::new(load, bytes[1 - at], rng.fork(&format!("application {at}")));
+            End::new(made.next().expect("two ends"), application)
         });
-        Self { now: Time::ZERO, ends, network }
+        // A card that cuts must get no joined mappings.
+        let uncut = if is_cutting { Uncut::At(Vec::new()) } else { Uncut::Everywhere };
+        let trains = [0, 1].map(|_| (0..count).map(|_| Train::new(uncut.clone())).collect());
+        Self { now: Time::ZERO, ends, trains, network }
     }
 
     fn settle(&mut self, at: usize, packet: Option<Buffer<'_>>) {
-        let End { endpoint, bytes, application, closed, next_port, trains } = &mut self.ends[at];
-        let (now, network) = (self.now, &mut self.network);
-        let mut turn =
-            Turn { now, to: 1 - at, bytes, application, closed, next_port, trains, network, packet, sent: 0 };
-        drive(&mut **endpoint, now, &mut turn);
-        bytes.release(&**endpoint);
+        let (now, network, trains) = (self.now, &mut self.network, &mut self.trains[at]);
+        self.ends[at].settle(now, packet, &mut |packet, bytes| {
+            let train = &mut trains[usize::from(path_of(packet))];
+            let sent = train.send(packet, &mut |payload, out| bytes.fill(payload, out), |output| {
+                network.send(now, 1 - at, output);
+                Ok(())
+            });
+            sent.expect("the network returns no error");
+        });
     }
 
     /// Passes the trains that the ends have kept to the network.
     fn flush(&mut self) {
-        for (at, end) in self.ends.iter_mut().enumerate() {
-            for train in &mut end.trains {
+        for (at, trains) in self.trains.iter_mut().enumerate() {
+            for train in trains {
                 let (now, network) = (self.now, &mut self.network);
                 let flushed = train.flush(|output| {
                     network.send(now, 1 - at, output);

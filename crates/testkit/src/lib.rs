@@ -6,6 +6,7 @@ pub mod application;
 #[cfg(all(feature = "network", target_os = "linux"))]
 pub mod bed;
 pub mod contents;
+pub mod end;
 pub mod harness;
 pub mod heard;
 #[macro_use]
@@ -13,6 +14,7 @@ pub mod inert;
 pub mod machine;
 #[cfg(target_os = "linux")]
 pub mod namespace;
+pub mod paths;
 #[cfg(target_os = "linux")]
 pub mod peer;
 pub mod scenario_text;

@@ -4,21 +4,17 @@ use crate::transfer::network::{Faults, Network};
 use crate::transfer::{Application, Contents, Load};
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::drive::{Driver, drive};
-use anabranch_endpoint::{
-    Address, Bytes, Endpoint, Ends, Event, Placement, Reason, Reliability, Secrets, Socket,
-};
+use anabranch_endpoint::{Address, Endpoint, Ends, Reason, Reliability, Secrets};
 use anabranch_multipath::{congestion, scheduler};
 use anabranch_sctp::{Association, Config};
+use anabranch_testkit::end::{End, MAX_PACKETS_AT_ONCE};
 use anabranch_wire::{Body, Buffer, Ecn, Packet};
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use dcsctp::api::{DcSctpSocket, Message, Options, PpId, SendOptions, SocketEvent, SocketTime, StreamId};
 
 const PORTS: [u16; 2] = [5000, 5001];
 /// Bytes of the headers of IPv4 and of the longest packet.
 const IP_BYTES: usize = 20;
-/// Maximum number of packets that an end sends at one moment; more would show an endless loop.
-const MAX_PACKETS_AT_ONCE: usize = 20_000;
 
 /// Roles and loads of the two ends, and the faults between them. The other stack is end 0.
 #[derive(Clone, Debug)]
@@ -104,14 +100,6 @@ struct Theirs {
     has_shut_down: bool,
 }
 
-/// This stack's end.
-struct Ours {
-    endpoint: Association,
-    bytes: Bytes,
-    application: Application,
-    closed: Option<Reason>,
-}
-
 /// Both ends and the network between them.
 pub struct Meeting {
     pub now: Time,
@@ -121,52 +109,7 @@ pub struct Meeting {
     settings: Settings,
     network: Network,
     theirs: Theirs,
-    ours: Ours,
-}
-
-/// Takes the packets and events of this stack.
-struct Outlet<'a> {
-    now: Time,
-    bytes: &'a mut Bytes,
-    application: &'a mut Application,
-    closed: &'a mut Option<Reason>,
-    packet: Option<Buffer<'a>>,
-    packets: Vec<Vec<u8>>,
-}
-
-impl Driver<Association> for Outlet<'_> {
-    fn place(&mut self, placement: Placement) {
-        self.bytes.place(placement, self.packet.expect("only a received packet has payload to place"));
-    }
-
-    fn forget(&mut self, run: (u64, u32)) {
-        self.bytes.fragments.forget(run);
-    }
-
-    fn transmit(&mut self, packet: Packet) {
-        assert!(self.packets.len() < MAX_PACKETS_AT_ONCE, "a storm of packets: {packet:?}");
-        let Body::Sctp(body) = &packet.body else { panic!("{packet:?}") };
-        let mut out = Vec::new();
-        body.emit_with(&mut out, &mut |payload, out| self.bytes.fill(payload, out));
-        self.packets.push(out);
-    }
-
-    fn event(&mut self, event: Event) {
-        match event {
-            Event::Closed(reason) => *self.closed = Some(reason),
-            Event::Finished => self.application.finished = true,
-            _ => {}
-        }
-    }
-
-    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
-        None
-    }
-
-    fn application(&mut self, endpoint: &mut Association) -> bool {
-        self.bytes.release(endpoint);
-        self.application.turn(&mut Socket { endpoint, bytes: self.bytes, now: self.now })
-    }
+    ours: End,
 }
 
 impl Meeting {
@@ -190,12 +133,7 @@ impl Meeting {
         };
         // The other stack closes first: in answer to a SHUTDOWN, it closes while data waits for its retransmission.
         let application = Application::new(load, u64::MAX, rng.fork("our application"));
-        let ours = Ours {
-            endpoint: endpoint.expect("valid settings"),
-            bytes: Bytes::default(),
-            application,
-            closed: None,
-        };
+        let ours = End::new(Box::new(endpoint.expect("valid settings")), application);
         let theirs = Theirs {
             rng: rng.fork("their application"),
             left: theirs,
@@ -218,13 +156,13 @@ impl Meeting {
     }
 
     fn drain_ours(&mut self, packet: Option<Buffer<'_>>) {
-        let Ours { endpoint, bytes, application, closed } = &mut self.ours;
-        let mut outlet = Outlet { now: self.now, bytes, application, closed, packet, packets: Vec::new() };
-        drive(endpoint, self.now, &mut outlet);
-        let packets = outlet.packets;
-        for packet in packets {
-            self.network.send(self.now, (0, 0), &packet);
-        }
+        let (now, network) = (self.now, &mut self.network);
+        self.ours.settle(now, packet, &mut |packet, bytes| {
+            let Body::Sctp(body) = &packet.body else { panic!("{packet:?}") };
+            let mut out = Vec::new();
+            body.emit_with(&mut out, &mut |payload, out| bytes.fill(payload, out));
+            network.send(now, (0, 0), &out);
+        });
     }
 
     fn drain_theirs(&mut self) {
@@ -312,8 +250,8 @@ impl Meeting {
     }
 
     /// Acts on this stack's end.
-    pub fn with_ours(&mut self, act: impl FnOnce(&mut Association, Time)) {
-        act(&mut self.ours.endpoint, self.now);
+    pub fn with_ours(&mut self, act: impl FnOnce(&mut (dyn Endpoint + 'static), Time)) {
+        act(&mut *self.ours.endpoint, self.now);
         self.drain_ours(None);
     }
 

@@ -8,9 +8,10 @@ use anabranch_endpoint::{Address, Bytes, Event, Placement, Reason, Report, Secre
 use anabranch_host::{Backlog, ConnectionId, Host, HostDriver, Limits, Listening, Protocol, Transport};
 use anabranch_multipath::path_manager;
 use anabranch_tcp::{mptcp, tcp};
+use anabranch_testkit::paths;
 use anabranch_wire::{Body, Buffer, Packet};
 use core::convert::Infallible;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use mptcp_rs::{CloseReason, ConnectConfig, ConnectionHandle, Endpoint, Instant, ReadError, SubflowId};
 use rand_core::{TryCryptoRng, TryRng};
 
@@ -80,11 +81,7 @@ impl Settings {
 
     /// Address of an end (0 is the client) on a path.
     pub fn address(&self, end: u8, path: u8) -> IpAddr {
-        if self.ipv6 {
-            Ipv6Addr::new(0xfd00, 0, 0, path.into(), 0, 0, 0, u16::from(end) + 1).into()
-        } else {
-            Ipv4Addr::new(10, path, 0, end + 1).into()
-        }
+        paths::address(self.ipv6, end, path)
     }
 
     fn protocol(&self) -> Protocol {

@@ -1,14 +1,13 @@
 //! The two ends of a transfer.
 
 use anabranch_base::rng::Rng;
-use anabranch_endpoint::{Address, Endpoint, Ends, Secrets};
+use anabranch_endpoint::{Endpoint, Secrets};
 use anabranch_multipath::{congestion, path_manager, scheduler};
 use anabranch_sctp as sctp;
 use anabranch_sctp::Association;
 use anabranch_settings::policy::Penalisation;
 use anabranch_tcp::{mptcp, tcp};
-use anabranch_wire::Packet;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use anabranch_testkit::paths::Paths;
 
 /// Transport protocol of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,26 +54,6 @@ impl Settings {
         Self { protocol, ipv6: false, paths, mtu: 1500, send_buffer, receive_buffer, together: 1 }
     }
 
-    fn address(&self, end: u8, path: u8) -> IpAddr {
-        if self.ipv6 {
-            Ipv6Addr::new(0xfd00, 0, 0, path.into(), 0, 0, 0, u16::from(end) + 1).into()
-        } else {
-            Ipv4Addr::new(10, path, 0, end + 1).into()
-        }
-    }
-
-    fn ends(&self) -> [Ends; 2] {
-        let addresses =
-            |end| (0..self.paths).map(|path| Address::new(self.address(end, path), self.mtu)).collect();
-        let connecting = Ends {
-            local: addresses(0),
-            local_port: 40_000,
-            remote: vec![self.address(1, 0)],
-            remote_port: 5001,
-        };
-        [connecting, Ends::listening(addresses(1), 5001)]
-    }
-
     fn tcp(&self) -> tcp::Config {
         tcp::Config::default()
             .congestion(congestion::Choice::find("cubic").expect("listed"))
@@ -110,7 +89,8 @@ impl Settings {
 /// Both ends, the connecting one first.
 pub fn make(settings: &Settings, rng: &Rng) -> [Box<dyn Endpoint>; 2] {
     let secrets = Secrets::simulated(&mut rng.fork("secrets"));
-    let [near, far] = settings.ends();
+    let paths = Paths { ipv6: settings.ipv6, count: settings.paths, mtu: settings.mtu };
+    let [near, far] = paths.ends();
     let [ours, theirs] = [secrets.fork("near"), secrets.fork("far")];
     match settings.protocol {
         Protocol::Tcp => [
@@ -136,13 +116,5 @@ pub fn make(settings: &Settings, rng: &Rng) -> [Box<dyn Endpoint>; 2] {
             let far = Association::listening(config, &far, theirs).expect("good settings");
             [Box::new(near), Box::new(far)]
         }
-    }
-}
-
-/// The path of a packet, which its destination determines.
-pub fn path_of(packet: &Packet) -> u8 {
-    match packet.destination {
-        IpAddr::V4(address) => address.octets()[1],
-        IpAddr::V6(address) => address.octets()[7],
     }
 }

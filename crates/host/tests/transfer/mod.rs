@@ -14,27 +14,15 @@ pub use network::Faults;
 
 use anabranch_base::rng::Rng;
 use anabranch_base::time::{Duration, Time};
-use anabranch_endpoint::drive::{Driver, drive};
-use anabranch_endpoint::{Bytes, Endpoint, Event, Placement, Reason, Reliability, Socket};
+use anabranch_endpoint::{Reason, Reliability};
+use anabranch_testkit::end::End;
+use anabranch_testkit::paths::path_of;
 use anabranch_wire::sctp::{UDP_PORT, encapsulation};
-use anabranch_wire::{Body, Buffer, Packet};
-use core::net::{IpAddr, SocketAddr};
+use anabranch_wire::{Body, Buffer};
 use network::Network;
 
-/// Maximum number of packets that an end sends at one moment; more would show an endless loop.
-const MAX_PACKETS_AT_ONCE: usize = 20_000;
 /// Lateness of a driver that handles several packets together.
 const MAX_LATENESS: Duration = Duration::from_millis(1);
-
-/// One end with its buffered bytes and its application.
-struct End {
-    endpoint: Box<dyn Endpoint>,
-    bytes: Bytes,
-    application: Application,
-    closed: Option<Reason>,
-    /// Local port of the next additional path.
-    next_port: u16,
-}
 
 /// The outcome of a transfer.
 #[derive(Debug)]
@@ -82,59 +70,6 @@ impl Outcome {
     }
 }
 
-/// Handles the packets and events of one end at one moment.
-struct Turn<'a> {
-    at: usize,
-    now: Time,
-    bytes: &'a mut Bytes,
-    application: &'a mut Application,
-    closed: &'a mut Option<Reason>,
-    next_port: &'a mut u16,
-    network: &'a mut Network,
-    /// The received packet whose payload may be placed.
-    packet: Option<Buffer<'a>>,
-    scratch: &'a mut Vec<u8>,
-    sent: usize,
-}
-
-impl Driver<dyn Endpoint> for Turn<'_> {
-    fn place(&mut self, placement: Placement) {
-        self.bytes.place(placement, self.packet.expect("only a received packet has payload to place"));
-    }
-
-    fn forget(&mut self, run: (u64, u32)) {
-        self.bytes.fragments.forget(run);
-    }
-
-    fn transmit(&mut self, packet: Packet) {
-        self.sent += 1;
-        assert!(self.sent < MAX_PACKETS_AT_ONCE, "a storm of packets: {packet:?}");
-        self.scratch.clear();
-        packet.emit_with(self.scratch, |payload, out| self.bytes.fill(payload, out));
-        assert_eq!(self.scratch.len(), packet.wire_len() as usize);
-        self.network.send(self.now, (ends::path_of(&packet), 1 - self.at), self.scratch);
-    }
-
-    fn event(&mut self, event: Event) {
-        assert_eq!(*self.closed, None, "event after the connection closed: {event:?}");
-        match event {
-            Event::Closed(reason) => *self.closed = Some(reason),
-            Event::Finished => self.application.finished = true,
-            _ => {}
-        }
-    }
-
-    fn port(&mut self, _: IpAddr, _: SocketAddr) -> Option<u16> {
-        let port = *self.next_port;
-        *self.next_port = port.checked_add(1)?;
-        Some(port)
-    }
-
-    fn application(&mut self, endpoint: &mut (dyn Endpoint + 'static)) -> bool {
-        self.application.turn(&mut Socket { endpoint, bytes: self.bytes, now: self.now })
-    }
-}
-
 struct TransferTest {
     now: Time,
     together: u8,
@@ -150,34 +85,19 @@ impl TransferTest {
     /// Handles everything that an end has to do at this moment; `packet` is the packet that the end has just
     /// received.
     fn settle(&mut self, at: usize, packet: Option<Buffer<'_>>) {
-        let End { endpoint, bytes, application, closed, next_port } = &mut self.ends[at];
-        let (network, scratch) = (&mut self.network, &mut self.scratch);
-        let mut turn = Turn {
-            at,
-            now: self.now,
-            bytes,
-            application,
-            closed,
-            next_port,
-            network,
-            packet,
-            scratch,
-            sent: 0,
-        };
-        drive(&mut **endpoint, self.now, &mut turn);
-        bytes.release(&**endpoint);
+        let (now, network, scratch) = (self.now, &mut self.network, &mut self.scratch);
+        self.ends[at].settle(now, packet, &mut |packet, bytes| {
+            scratch.clear();
+            packet.emit_with(scratch, |payload, out| bytes.fill(payload, out));
+            assert_eq!(scratch.len(), packet.wire_len() as usize);
+            network.send(now, (path_of(packet), 1 - at), scratch);
+        });
         self.unanswered[at] = 0;
     }
 
     /// Places the payload of a packet that the end answers later.
     fn place(&mut self, at: usize, packet: Buffer<'_>) {
-        let End { endpoint, bytes, .. } = &mut self.ends[at];
-        while let Some(placement) = endpoint.poll_placement() {
-            bytes.place(placement, packet);
-        }
-        while let Some(run) = endpoint.poll_forgotten() {
-            bytes.fragments.forget(run);
-        }
+        self.ends[at].place(self.now, packet);
         self.unanswered[at] += 1;
     }
 
@@ -236,7 +156,7 @@ pub fn run(settings: &Settings, loads: [Load; 2], faults: Faults, seed: u64, sec
     .into_iter();
     let ends = ends::make(settings, &rng).map(|endpoint| {
         let application = applications.next().expect("each end has an application");
-        End { endpoint, bytes: Bytes::default(), application, closed: None, next_port: 49_152 }
+        End::new(endpoint, application)
     });
     let network = Network::new(faults, rng.fork("network"));
     let mut world = TransferTest {

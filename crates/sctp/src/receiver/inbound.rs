@@ -116,8 +116,8 @@ impl Inbound {
     }
 
     /// True if data is missing below received data.
-    pub const fn has_gap(&self) -> bool {
-        self.cumulative < self.highest
+    pub fn has_gap(&self) -> bool {
+        !self.above.is_empty()
     }
 
     /// Received fragments that will never be part of a complete message, as runs of TSNs: first TSN and number.
@@ -196,7 +196,7 @@ impl Inbound {
             return Ok(Received::Dropped);
         }
         self.since_sack += len;
-        let gap_before = !self.above.is_empty();
+        let gap_before = self.has_gap();
         if tsn == self.cumulative + 1 {
             let (reached, _) = self.above.absorb(tsn, tsn + 1);
             self.cumulative = reached - 1;
@@ -205,7 +205,7 @@ impl Inbound {
             self.changed = self.changed.min(tsn);
         }
         self.highest = self.highest.max(tsn);
-        let gap = gap_before || !self.above.is_empty();
+        let gap = gap_before || self.has_gap();
         self.urgent |= piece.immediate || (gap && !self.policy.dac) || !self.begun;
         self.begun = true;
         if !self.reassembly.has_stream(piece.stream) {
@@ -221,7 +221,7 @@ impl Inbound {
     /// nothing with NR-SACKs, which promise to keep acknowledged chunks.
     #[inline]
     fn renege(&mut self, inbox: &Inbox) {
-        if self.policy.renege > 0.0 && !self.policy.nr_sack && !self.above.is_empty() {
+        if self.policy.renege > 0.0 && !self.policy.nr_sack && self.has_gap() {
             self.renege_if_full(inbox);
         }
     }
