@@ -77,10 +77,11 @@ if (coreFile === undefined || unpackerFile === undefined || rulesFile === undefi
   console.error("build.mjs needs four names: PACKED, UNPACKER.wasm, RULES.js and OUT.html");
   process.exit(2);
 }
-const worker = await bundle("core/worker.ts", { UNPACKER: JSON.stringify(readFileSync(unpackerFile).toString("base64")) });
+const worker = await bundle("core/worker.ts", {});
+const unpacker = readFileSync(unpackerFile).toString("base64");
 const explainer = await bundle("explain/worker.ts", {});
 const programs = {
-  BOOT: await bundle("boot.ts", { WORKER: JSON.stringify(worker) }),
+  BOOT: await bundle("boot.ts", { WORKER: JSON.stringify(worker), UNPACKER: JSON.stringify(unpacker) }),
   EDITOR: await bundle("editor/program.ts", {}),
   PROGRAM: await bundle("main.ts", { EXPLAINER: JSON.stringify(explainer) }),
 };

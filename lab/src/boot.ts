@@ -1,9 +1,16 @@
-/** Starts the worker with the core, before the browser reads the rest of the page. */
+/** Starts the worker of the run and compiles the core, before the browser reads the rest of the page. */
 
 import { startWorker } from "./core/start";
+import { unpack, unpacker } from "./core/unpack";
 
-// The core is a part of the program, because messages to a worker wait for pauses of the page.
-const core = document.getElementById("core")!.textContent!;
-globalThis.startedCore = startWorker([WORKER, `unpackCore("${core}")`]);
-// `main.ts` reports a failure.
-startedCore.ready.catch(() => undefined);
+/** The core is unpacked here, because a worker takes as long to start: both go on at the same time. */
+async function compiled(text: string): Promise<WebAssembly.Module> {
+  return WebAssembly.compile(unpack(await unpacker(UNPACKER), text));
+}
+
+const started = startWorker<"ready">([WORKER]);
+const module = compiled(document.getElementById("core")!.textContent!);
+globalThis.startedCore = { ...started, module };
+// `main.ts` reports failures.
+module.then((core) => started.worker.postMessage(core), () => undefined);
+started.ready.catch(() => undefined);

@@ -3,9 +3,8 @@ declare const WORKER: string;
 declare const EXPLAINER: string;
 declare const UNPACKER: string;
 
-/** The worker that `boot.ts` started; in that worker, the function that unpacks the core. */
-declare var startedCore: import("./core/start").Started<WebAssembly.Module>;
-declare var unpackCore: (text: string) => void;
+/** The worker that `boot.ts` started, with its core. */
+declare var startedCore: import("./core/start").StartedCore;
 
 /** Makes the editor; `editor/program.ts` sets it. */
 declare var makeEditor: (parent: HTMLElement, events: import("./editor/editor").EditorEvents) => import("./editor/editor").Editor;

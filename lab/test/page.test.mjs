@@ -378,6 +378,23 @@ test("missing features are reported in one sentence", async (t) => {
   });
 });
 
+test("a browser that compiles no module at once runs the page", async () => {
+  const { page, context, errors } = await open(browser, {
+    before: () => {
+      WebAssembly.Module = /** @type {typeof WebAssembly.Module} */ (
+        /** @type {unknown} */ (
+          function refuse() {
+            throw new RangeError("the module is too large for this thread");
+          }
+        )
+      );
+    },
+  });
+  await finish(page);
+  assert.deepEqual(errors, []);
+  await context.close();
+});
+
 test("reduced motion keeps the run at its start", async () => {
   const { page, context } = await open(browser, { options: { reducedMotion: "reduce" } });
   await ready(page);

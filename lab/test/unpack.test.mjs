@@ -13,14 +13,18 @@ import { PYTHON, ROOT } from "./browser.mjs";
 
 const FOLDER = mkdtempSync(join(tmpdir(), "unpack-"));
 const TARGET = process.env["CARGO_TARGET_DIR"] ?? join(ROOT, "target");
-const UNPACKER = new WebAssembly.Module(readFileSync(join(TARGET, "wasm32-unknown-unknown", "lab", "anabranch_unpack.wasm")));
-/** @type {(by: WebAssembly.Module, text: string) => Uint8Array} */
+const UNPACKER = readFileSync(join(TARGET, "wasm32-unknown-unknown", "lab", "anabranch_unpack.wasm")).toString("base64");
+/** @type {(by: WebAssembly.Instance, text: string) => Uint8Array} */
 let unpack;
+/** @type {WebAssembly.Instance} */
+let instance;
 
 before(async () => {
   const outfile = join(FOLDER, "unpack.mjs");
   await build({ entryPoints: [join(ROOT, "lab", "src", "core", "unpack.ts")], outfile, format: "esm" });
-  ({ unpack } = await import(pathToFileURL(outfile).href));
+  const module = await import(pathToFileURL(outfile).href);
+  unpack = module.unpack;
+  instance = await module.unpacker(UNPACKER);
 });
 
 /** @param {Uint8Array} data */
@@ -32,7 +36,7 @@ function packed(data) {
 }
 
 /** @param {Uint8Array} data */
-const unpacked = (data) => unpack(UNPACKER, Buffer.from(data).toString("base64"));
+const unpacked = (data) => unpack(instance, Buffer.from(data).toString("base64"));
 
 /**
  * Pseudorandom bytes below a limit: the smaller the limit, the more they repeat.
@@ -94,6 +98,6 @@ test("other texts are refused", () => {
   const whole = packed(new Uint8Array(readFileSync(join(ROOT, "ARCHITECTURE.md"))));
   const text = Buffer.from(whole).toString("base64");
   for (const damaged of ["", "AAAA", "Zm9vYmFyZm9v", text.slice(1), `${text.slice(0, 40)}-${text.slice(41)}`, `//////${text.slice(6)}`]) {
-    assert.throws(() => unpack(UNPACKER, damaged), { message: "the packed data are damaged" }, damaged.slice(0, 50));
+    assert.throws(() => unpack(instance, damaged), { message: "the packed data are damaged" }, damaged.slice(0, 50));
   }
 });

@@ -1,6 +1,6 @@
 /** The page's side of the worker: turns messages into promises. */
 
-import type { Started } from "./start";
+import type { StartedCore } from "./start";
 import type { CallName, Calls, Problem, Reply } from "./types";
 
 /** A mistake in the input. */
@@ -21,19 +21,19 @@ export class Client {
   private nextId = 1;
   private failure: CoreFailure | null = null;
 
-  /** The compiled module, for other workers. Fails if the worker does not start. */
+  /** The compiled core, for other workers. */
   readonly module: Promise<WebAssembly.Module>;
   private readonly worker: Worker;
 
-  /** Takes a worker over whose first answer is the compiled module. It can be called before, and answers later. */
-  constructor({ worker, ready }: Started<WebAssembly.Module>) {
+  /** Takes over a worker that gets the compiled core. It can be called before, and answers later. */
+  constructor({ worker, ready, module }: StartedCore) {
     this.worker = worker;
-    this.module = ready;
+    this.module = module;
     const listen = () => {
       worker.onmessage = (event: MessageEvent<Reply>) => this.receive(event.data);
       worker.onerror = (event) => this.fail(new CoreFailure(event.message));
     };
-    ready.then(listen, (error: Error) => this.fail(new CoreFailure(error.message)));
+    Promise.all([ready, module]).then(listen, (error: Error) => this.fail(new CoreFailure(error.message)));
   }
 
   call<N extends CallName>(call: N, of: Calls[N]["of"]): Promise<Calls[N]["gives"]> {
@@ -41,7 +41,8 @@ export class Client {
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve: resolve as (v: never) => void, reject });
-      this.worker.postMessage({ id, call, of });
+      // The worker gets the core first, and a failure of the core ends all calls.
+      this.module.then(() => this.worker.postMessage({ id, call, of }), () => undefined);
     });
   }
 

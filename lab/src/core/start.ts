@@ -6,6 +6,11 @@ export interface Started<T> {
   ready: Promise<T>;
 }
 
+/** The worker of the run, and the core that is compiled for it. */
+export interface StartedCore extends Started<"ready"> {
+  module: Promise<WebAssembly.Module>;
+}
+
 /** Starts a worker with a program. */
 export function startWorker<T>(program: string[]): Started<T> {
   const address = URL.createObjectURL(new Blob(program, { type: "text/javascript" }));

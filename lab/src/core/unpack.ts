@@ -8,9 +8,17 @@ interface Exports {
   unpack_output_len(): number;
 }
 
-/** The module of `crates/unpack` from base64. */
-export function unpacker(text: string): WebAssembly.Module {
-  return new WebAssembly.Module(Uint8Array.from(atob(text), (character) => character.charCodeAt(0)));
+/**
+ * Starts the module of `crates/unpack`, which is in base64. Some browsers refuse to do this at once outside of workers; there it
+ * takes until they have read the rest of the page.
+ */
+export function unpacker(text: string): WebAssembly.Instance | Promise<WebAssembly.Instance> {
+  const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+  try {
+    return new WebAssembly.Instance(new WebAssembly.Module(bytes));
+  } catch {
+    return WebAssembly.instantiate(bytes).then(({ instance }) => instance);
+  }
 }
 
 /**
@@ -18,8 +26,8 @@ export function unpacker(text: string): WebAssembly.Module {
  *
  * @throws Error if the text is damaged.
  */
-export function unpack(by: WebAssembly.Module, text: string): Uint8Array<ArrayBuffer> {
-  const exports = new WebAssembly.Instance(by, {}).exports as unknown as Exports;
+export function unpack(by: WebAssembly.Instance, text: string): Uint8Array<ArrayBuffer> {
+  const exports = by.exports as unknown as Exports;
   const address = exports.unpack_begin(text.length);
   new TextEncoder().encodeInto(text, new Uint8Array(exports.memory.buffer, address, text.length));
   let stepped = 0;

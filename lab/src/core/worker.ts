@@ -1,9 +1,8 @@
-/** The worker: unpacks the core, holds it, and answers one request after another. */
+/** The worker: holds the core, and answers one request after another. */
 
 import { Core, CoreBug, CoreError } from "./abi";
 import { Session } from "./session";
 import type { Reply, Request } from "./types";
-import { unpack, unpacker } from "./unpack";
 
 interface Scope {
   onmessage: ((event: MessageEvent) => void) | null;
@@ -43,17 +42,6 @@ function reply(session: Session, request: Request): Reply {
   }
 }
 
-/** The core, compiled from the packed text; its module is the first answer. */
-async function started(text: string): Promise<Session> {
-  const module = await WebAssembly.compile(unpack(UNPACK, text));
-  const session = new Session(await Core.start(module));
-  scope.postMessage(module);
-  return session;
-}
-
-const UNPACK = unpacker(UNPACKER);
-let session: Promise<Session>;
-
 /** An error outside of a promise reaches the page. */
 function fail(error: unknown): void {
   setTimeout(() => {
@@ -61,12 +49,11 @@ function fail(error: unknown): void {
   });
 }
 
-globalThis.unpackCore = (text) => {
-  session = started(text);
-  session.catch(fail);
-};
-
-// Requests can come before the core is compiled, and wait for it.
-scope.onmessage = ({ data }: MessageEvent<Request>) => {
-  session.then((core) => scope.postMessage(reply(core, data)), () => undefined);
+// The first message is the compiled core. Requests that come before it has started wait for it.
+scope.onmessage = ({ data: module }: MessageEvent<WebAssembly.Module>) => {
+  const session = Core.start(module).then((core) => new Session(core));
+  session.then(() => scope.postMessage("ready"), fail);
+  scope.onmessage = ({ data }: MessageEvent<Request>) => {
+    session.then((core) => scope.postMessage(reply(core, data)), () => undefined);
+  };
 };
