@@ -66,7 +66,7 @@ fn kernel_requirements() -> Vec<Finding> {
             what: "right to load BPF",
             there: root,
             detail: if root { "root" } else { "not root, or without its capabilities" }.to_owned(),
-            remedy: "run this as root; only root may load programs into the kernel",
+            remedy: "run this as root; a container also needs CAP_NET_ADMIN and CAP_BPF, which docker run --privileged gives",
         },
     ]
 }
