@@ -408,7 +408,7 @@ def test_how_to_page_shows_the_output(tmp_path: Path, monkeypatch: pytest.Monkey
     page = (ROOT / "docs/how-to/slow-aggregate.md").read_text(encoding="utf-8")
     (scenario,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     part = page.split("## Explain a capture")[1]
-    (shown,) = re.findall(r"```txt\n(.*?)```", part, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", part, re.DOTALL)
     (tmp_path / "home.toml").write_text(scenario, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     assert command("run", "home.toml", "--pcap", "home.pcapng", "--pcap-end", "server").returncode == 0

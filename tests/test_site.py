@@ -42,6 +42,8 @@ def test_docstrings_take_the_place_of_their_mark(tmp_path: Path) -> None:
     assert "<!-- api -->" not in text
     assert ".. automodule:: anabranch\n   :members:\n   :imported-members:" in text
     assert ".. automodule:: anabranch.stats\n   :members:\n```" in text
+    # Sphinx refuses a second description of the same class.
+    assert ":: anabranch.stack.aio\n   :members:\n   :imported-members:\n   :exclude-members: Message, Tun\n" in text
 
 
 @pytest.mark.parametrize(

@@ -93,14 +93,26 @@ def _with_api(text: str) -> str:
     if not mark:
         return text
     names, _, after = rest.strip("\n").partition("\n\n")
-    blocks = map(_docstrings, re.findall(r"`([\w.]+)`", names))
+    described: set[int] = set()
+    blocks = [_docstrings(module, described) for module in re.findall(r"`([\w.]+)`", names)]
     return before + "\n\n".join([*blocks, after]).rstrip() + "\n"
 
 
-def _docstrings(module: str) -> str:
-    """A section with the docstrings of a module: of the names that it exports, or else of its public ones."""
-    exported = "   :imported-members:\n" if hasattr(import_module(module), "__all__") else ""
-    return f"## {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n   :members:\n{exported}```"
+def _docstrings(module: str, described: set[int]) -> str:
+    """A section with the docstrings of a module: of the names that it exports, or else of its public ones.
+
+    Objects that another module of the page exports too are described once; `described` has their identities.
+    """
+    found = import_module(module)
+    exported = {name: id(getattr(found, name)) for name in getattr(found, "__all__", ())}
+    again = sorted(name for name, identity in exported.items() if identity in described)
+    described.update(exported.values())
+    options = ["   :members:"]
+    if exported:
+        options.append("   :imported-members:")
+    if again:
+        options.append(f"   :exclude-members: {', '.join(again)}")
+    return "\n".join([f"## {module}", "", "```{eval-rst}", f".. automodule:: {module}", *options, "```"])
 
 
 def _navigation() -> str:

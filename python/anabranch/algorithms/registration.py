@@ -34,7 +34,7 @@ def register_congestion(name: str, algorithm: Callable[[], object]) -> None:
         algorithm: The class; the first line of its docstring describes it in `anabranch list`.
 
     Raises:
-        InputError: If the name exists or has another form, or the class has an unknown method that begins with "on_".
+        InputError: If the name exists or has another form, or the class has an unknown method that begins with `on_`.
 
     """
     with simulator.InputErrors():
