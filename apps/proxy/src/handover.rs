@@ -3,7 +3,9 @@
 //! serves its open connections until they end.
 //!
 //! The standard input of the new process is one end of a socket pair. The old process sends one listening socket per
-//! message, then a byte that marks the end. When the new process is ready, it answers with a byte.
+//! message, then a byte that marks the end. When the new process is ready, it answers with a byte. Then the old process
+//! stops to accept and closes its end, and only then the new one begins: a client of the converter that repeats its
+//! request with a cookie would otherwise reach both processes in turn. Meanwhile, connections wait in the backlogs.
 
 use super::error::Error;
 use rustix::net::{
@@ -61,11 +63,24 @@ impl Inherited {
         })
     }
 
-    /// Notifies the earlier process that this one is ready.
-    pub fn notify_ready(mut self) {
-        // Ignore errors: if the earlier process has ended, this one continues without it.
-        drop(self.channel.write_all(&[READY]));
+    /// Notifies the earlier process that this one is ready, and waits until that process accepts no more connections.
+    pub async fn take_over(self) {
+        let mut channel = self.channel;
+        let waiting = move || {
+            // Ignore errors: if the earlier process has ended or does not answer in time, this one continues without it.
+            if channel.write_all(&[READY]).is_ok() {
+                drop(channel.read(&mut [0]));
+            }
+        };
+        drop(tokio::task::spawn_blocking(waiting).await);
     }
+}
+
+/// A new process that is ready. It accepts connections when this value is dropped.
+pub struct Successor {
+    /// Process id.
+    pub process: u32,
+    _channel: UnixStream,
 }
 
 fn receive_all(channel: &UnixStream) -> io::Result<Vec<Socket>> {
@@ -89,12 +104,12 @@ fn receive_all(channel: &UnixStream) -> io::Result<Vec<Socket>> {
     }
 }
 
-/// Starts the program again and sends the listening sockets to the new process; returns its process id.
+/// Starts the program again, sends the listening sockets to the new process, and waits until that is ready.
 ///
 /// # Errors
 ///
 /// If the new process does not start. The old process then keeps its listeners.
-pub async fn start_successor(sockets: Vec<OwnedFd>) -> io::Result<u32> {
+pub async fn start_successor(sockets: Vec<OwnedFd>) -> io::Result<Successor> {
     let passing = move || {
         let mut arguments = std::env::args_os();
         let program = arguments.next().ok_or(ErrorKind::NotFound)?;
@@ -103,7 +118,7 @@ pub async fn start_successor(sockets: Vec<OwnedFd>) -> io::Result<u32> {
     tokio::task::spawn_blocking(passing).await.map_err(io::Error::other)?
 }
 
-fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io::Result<u32> {
+fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io::Result<Successor> {
     let (parent_end, child_end) = UnixStream::pair()?;
     parent_end.set_read_timeout(Some(START_TIMEOUT))?;
     parent_end.set_write_timeout(Some(START_TIMEOUT))?;
@@ -113,13 +128,13 @@ fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io
     // This process closes its copy of the child's end, so that reading fails when the child ends.
     drop(command);
     let started =
-        send_all(&parent_end, sockets).and_then(|()| await_ready(parent_end)).map_err(describe_start_error);
+        send_all(&parent_end, sockets).and_then(|()| await_ready(&parent_end)).map_err(describe_start_error);
     if started.is_err() {
         // Ignore errors: the process may already have ended.
         drop(child.kill());
         child.wait()?;
     }
-    started.map(|()| child.id())
+    started.map(|()| Successor { process: child.id(), _channel: parent_end })
 }
 
 fn send_all(channel: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
@@ -134,7 +149,7 @@ fn send_all(channel: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {
     channel.write_all(&[ALL])
 }
 
-fn await_ready(mut channel: UnixStream) -> io::Result<()> {
+fn await_ready(mut channel: &UnixStream) -> io::Result<()> {
     let mut byte = [0];
     channel.read_exact(&mut byte)
 }

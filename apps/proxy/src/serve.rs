@@ -2,7 +2,7 @@
 
 use super::config::Limits;
 use super::error::Error;
-use super::handover::{self, Inherited};
+use super::handover::{self, Inherited, Successor};
 use super::limits::connection_table::{ConnectionEntry, ConnectionTable};
 use super::limits::descriptors::raise_descriptor_limit;
 use super::limits::sources::Sources;
@@ -144,27 +144,25 @@ impl Stop {
         }
     }
 
-    /// Waits until a new process has taken over the listeners, or until this process must stop.
-    async fn requested_or_handed_over(&mut self, listeners: &[Arc<TcpListener>]) {
+    /// Waits until a new process is ready to take over the listeners, which it returns, or until this process must stop.
+    async fn requested_or_succeeded<S>(&mut self, listeners: &[Listener<S>]) -> Option<Successor> {
         if !self.supports_handover {
-            return self.requested().await;
+            self.requested().await;
+            return None;
         }
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => return,
-                _ = self.interrupt.recv() => return,
+                _ = self.terminate.recv() => return None,
+                _ = self.interrupt.recv() => return None,
                 _ = self.hang_up.recv() => {}
             }
             let sockets = listeners
                 .iter()
-                .map(|listener| listener.as_fd().try_clone_to_owned())
+                .map(|(listener, ..)| listener.as_fd().try_clone_to_owned())
                 .collect::<io::Result<_>>();
             let passed = async { handover::start_successor(sockets?).await }.await;
             match passed {
-                Ok(process) => {
-                    systemd::notify(&format!("MAINPID={process}"));
-                    return log::log_line(format_args!("process {process} takes over the listeners"));
-                }
+                Ok(successor) => return Some(successor),
                 Err(error) => {
                     log::log_line(format_args!("cannot restart: {error}; the old process continues"));
                 }
@@ -197,25 +195,31 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
             () = stop.requested() => return Ok(()),
         }
         for (listener, transport) in bound {
-            listeners.push(Arc::clone(&listener));
-            accepting.spawn(accept_all(
-                (listener, transport),
-                Arc::clone(service),
-                connection_limits.clone(),
-                keep_alive,
-            ));
+            listeners.push((listener, transport, Arc::clone(service)));
         }
         let service = Arc::clone(service);
         accepting.spawn(async move { service.run_in_background().await });
     }
     if let Some(inherited) = inherited {
-        inherited.notify_ready();
+        inherited.take_over().await;
+    }
+    for (listener, transport, service) in &listeners {
+        accepting.spawn(accept_all(
+            (Arc::clone(listener), *transport),
+            Arc::clone(service),
+            connection_limits.clone(),
+            keep_alive,
+        ));
     }
     systemd::notify("READY=1");
-    stop.requested_or_handed_over(&listeners).await;
+    let successor = stop.requested_or_succeeded(&listeners).await;
     accepting.shutdown().await;
     watch::stop();
     drop(listeners);
+    if let Some(successor) = successor {
+        systemd::notify(&format!("MAINPID={}", successor.process));
+        log::log_line(format_args!("process {} takes over the listeners", successor.process));
+    }
     let open = max_connections - connection_limits.slots.available_permits();
     if open > 0 {
         log::log_line(format_args!("stopping; {open} open connections may run until drain_timeout"));
@@ -235,6 +239,9 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     }
     Ok(())
 }
+
+/// A listening socket with its transport and the service of its connections.
+type Listener<S> = (Arc<TcpListener>, Transport, Arc<S>);
 
 /// Limits that apply to open connections.
 #[derive(Clone)]

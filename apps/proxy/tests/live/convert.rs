@@ -1,13 +1,15 @@
 //! The Convert Protocol (RFC 8803): the program as a client and as a converter.
 
 use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
-use super::socks::{answered, request, request_by_name, through};
+use super::socks::{answered, request, request_by_name, through, through_over};
 use anabranch_proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
 use anabranch_testkit::namespace::{Need, machine_has};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -473,6 +475,69 @@ fn new_process_takes_over_and_clients_continue() {
         assert!(converter.wait().success());
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
         kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("the program runs");
+    }
+}
+
+/// Ends the clients of a test, also if the test fails.
+struct EndOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A client whose cookie or epoch is of one process repeats its request. Both processes must not accept at the same time:
+/// the repetition could reach the other one, and again.
+#[test]
+fn takeovers_under_load_fail_no_request() {
+    const TAKEOVERS: usize = 4;
+    const CLIENTS: usize = 3;
+    /// Requests between two takeovers.
+    const REQUESTS: usize = 20;
+    for (mode, user) in
+        [("cookies = true\n", ""), (ALICE, "user = { name = \"alice\", password = \"secret\" }\n")]
+    {
+        let mut converter = Program::start("convert", &format!("{CONVERTER}{mode}"), 1);
+        let near = by(converter.address(), user);
+        let (address, target) = (near.address(), echo("127.0.0.1:0"));
+        let (ended, served) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let mut process = None;
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|_| {
+                    scope.spawn(|| {
+                        while !ended.load(Ordering::Relaxed) {
+                            let stream = through_over(connect(address), target);
+                            assert_eq!(&exchange::<2>(&stream, b"ok"), b"ok");
+                            served.fetch_add(1, Ordering::Relaxed);
+                        }
+                    })
+                })
+                .collect();
+            let end = EndOnDrop(&ended);
+            for _ in 0..TAKEOVERS {
+                let enough = served.load(Ordering::Relaxed) + REQUESTS;
+                while served.load(Ordering::Relaxed) < enough
+                    && !clients.iter().any(ScopedJoinHandle::is_finished)
+                {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                match process {
+                    None => converter.signal(Signal::HUP),
+                    Some(successor) => kill_process(successor, Signal::HUP).expect("the program runs"),
+                }
+                let report = converter.line("takes over the listeners");
+                let number = report.split(' ').nth(1).and_then(|number| number.parse().ok());
+                process = number.and_then(Pid::from_raw);
+            }
+            drop(end);
+            for client in clients {
+                client.join().expect("no request fails");
+            }
+        });
+        assert!(converter.wait().success());
+        kill_process(process.expect("a process id"), Signal::TERM).expect("the program runs");
     }
 }
 

@@ -132,7 +132,7 @@ impl Client {
         server: SocketAddr,
         early: &mut EarlyData<F>,
     ) -> Result<Attempt, NotConnected> {
-        let conversation = Conversation { client: self, server };
+        let conversation = Conversation { client: self, server, sent: Mutex::default() };
         let opened = self.proxy.open(&conversation, early).await?;
         let Some((code, value)) = &opened.answer.tlvs.error else {
             self.proxy.complete(&opened, &conversation, early).await?;
@@ -147,10 +147,11 @@ impl Client {
                 self.store_cookie(local, opened.answer.tlvs.cookie)?;
                 Ok(Attempt::RetryWithCookie)
             }
-            // Either the cookie has expired, or a NAT has changed the public address of this host.
+            // The cookie has expired or is of an earlier process, or a NAT has changed the public address of this host.
             ErrorCode::NotAuthorized
-                if self.proxy.user().is_none() && self.cookies().remove(&local).is_some() =>
+                if self.proxy.user().is_none() && conversation.has_sent_cookie(local) =>
             {
+                conversation.forget_cookie(local);
                 Ok(Attempt::RetryWithCookie)
             }
             ErrorCode::ConnectionReset | ErrorCode::DestinationUnreachable => {
@@ -240,6 +241,26 @@ struct Answer {
 struct Conversation<'a> {
     client: &'a Client,
     server: SocketAddr,
+    /// Cookies that this request has sent, by the local address of the connection.
+    sent: Mutex<BTreeMap<IpAddr, Vec<u8>>>,
+}
+
+impl Conversation<'_> {
+    fn sent(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Vec<u8>>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has_sent_cookie(&self, local: IpAddr) -> bool {
+        self.sent().contains_key(&local)
+    }
+
+    /// Removes the stored cookie of a local address, unless a concurrent request has stored another one.
+    fn forget_cookie(&self, local: IpAddr) {
+        let mut cookies = self.client.cookies();
+        if cookies.get(&local) == self.sent().get(&local) {
+            cookies.remove(&local);
+        }
+    }
 }
 
 impl Dialogue for Conversation<'_> {
@@ -247,6 +268,9 @@ impl Dialogue for Conversation<'_> {
 
     fn hello(&self, local: IpAddr) -> io::Result<Vec<u8>> {
         let stored = self.client.cookies().get(&local).cloned();
+        if let Some(cookie) = &stored {
+            self.sent().insert(local, cookie.clone());
+        }
         self.client.message(self.server, stored)
     }
 
