@@ -10,6 +10,21 @@
 //!
 //! Memory is bounded, whatever a file contains: by maximum numbers of conversations ([`Report::left_out`]), gaps,
 //! mappings and pieces of data.
+//!
+//! ```
+//! use anabranch_wire::{Packet, pcapng::Writer};
+//!
+//! let segment = "45000030000040004006000001020304050607080014005000000064000000c8501001f4";
+//! let mut bytes: Vec<u8> =
+//!     (0..segment.len()).step_by(2).map(|at| u8::from_str_radix(&segment[at..at + 2], 16).unwrap()).collect();
+//! bytes.extend([0; 8]); // payload
+//! let mut writer = Writer::new(Vec::new())?;
+//! let interface = writer.add_interface("eth0")?;
+//! writer.bytes(interface.at(1_000_000_000), &bytes)?;
+//! let report = anabranch_capture::read_bytes("one.pcapng", writer.finish()?)?;
+//! assert_eq!(report.connections[0].directions[0].bytes, 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod analysis;
 mod association;
