@@ -104,7 +104,7 @@ fn options_continue(one: &Segment, other: &Segment, skipped: u32) -> bool {
     same && dss_continues && before.others.is_empty() && after.others.is_empty()
 }
 
-/// True if the mapping of a segment, `skipped` bytes later, can be a part of a longer mapping that begins with `before`.
+/// True if one mapping can replace `before` and `after`, whose segment begins `skipped` bytes after that of `before`.
 fn mapping_continues(before: &Dss, after: &Dss, skipped: u32) -> bool {
     let (Some(one), Some(other)) = (before.mapping, after.mapping) else { return false };
     let continues = match (one.dsn, other.dsn) {
