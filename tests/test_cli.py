@@ -53,6 +53,7 @@ MISTAKES = [
     bad("no scenario", "run", says="'SCENARIO'; write anabranch run [OPTIONS] SCENARIO"),
     bad("a second scenario", "run", "a", "b.toml", says="argument (b.toml); write anabranch run [OPTIONS] SCENARIO"),
     bad("a command of a group", "meter", "client", says="No such command 'client'; choose from run, serve"),
+    bad("an option before the command", "--qqq", "run", says="No such option '--qqq'; see anabranch --help"),
     bad("an option like no other", "run", "--qqq", says="No such option '--qqq'; see anabranch run --help"),
     bad("both targets", "proxy", "check", "--to", "x:1", "--config", "y", says="--to and --config exclude each other"),
     bad("no such file", "run", "nothing.toml", says="nothing.toml: cannot be read: No such file or directory"),

@@ -119,13 +119,13 @@ def _with_remedy(error: click.ClickException) -> str:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is None or "Did you mean" in message:
         return message
-    if isinstance(context.command, click.Group):
+    if isinstance(error, click.NoSuchOption):
+        return f"{message.rstrip('.')}; see {context.command_path} --help"
+    if isinstance(context.command, click.Group) and not isinstance(error, click.BadParameter):
         return f"{message.rstrip('.')}; choose from {', '.join(context.command.list_commands(context))}"
     if type(error) is click.UsageError or isinstance(error, click.MissingParameter):
         form = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
         return f"{message.rstrip('.')}; write {form}"
-    if isinstance(error, click.NoSuchOption):
-        return f"{message.rstrip('.')}; see {context.command_path} --help"
     return message
 
 

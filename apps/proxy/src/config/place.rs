@@ -28,11 +28,12 @@ impl Text<'_> {
 /// Returns the key of the value that follows a text, if both are on one line.
 fn key_before(text: &str) -> Option<&str> {
     let line = text.rsplit('\n').next()?;
-    let (mut last_in_table, mut is_text) = (vec![None], false);
+    let (mut last_in_table, mut open_quote) = (vec![None], None);
     for (at, letter) in line.char_indices() {
         match letter {
-            '"' => is_text = !is_text,
-            _ if is_text => {}
+            _ if open_quote == Some(letter) => open_quote = None,
+            _ if open_quote.is_some() => {}
+            '"' | '\'' => open_quote = Some(letter),
             '{' => last_in_table.push(None),
             '}' => drop(last_in_table.pop()),
             '=' => last_in_table.last_mut().into_iter().for_each(|last| *last = Some(at)),
@@ -241,6 +242,7 @@ mod tests {
             ("to = [{ to = \"x=y\", weight = ", Some("weight")),
             ("to = [{ to = \"x\", weight = 2 }, ", Some("to")),
             ("to = [\"x=y\", ", Some("to")),
+            ("to = ['x=\"', ", Some("to")),
             ("to = [\n  ", None),
             ("[reverse", None),
         ] {
