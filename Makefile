@@ -28,7 +28,7 @@ SKIPS := target/skipped-tests.txt
 BUILD = $(CARGO) build --profile $(PROFILE) --locked $(if $(filter checked,$(PROFILE)),--lib --bins --examples,--quiet $(1))
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build compile own loader proxy page dist lab test-lab bench-lab bench-stack demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop packetdrill clean
+.PHONY: build package compile own loader proxy page dist lab test-lab bench-lab bench-stack demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop packetdrill clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: compile $(NATIVE) loader proxy page
@@ -281,6 +281,11 @@ audit:
 	else \
 	  echo "skipped: pip-audit is missing; install it: pipx install pip-audit" >&2; \
 	fi
+
+## package: pack the crates that other programs can use, and compile each from its package (PACKAGE=--no-verify: pack only)
+UNPUBLISHED := fuzz testkit py lab unpack packetdrill proxy endpoint-app cc
+package:
+	$(CARGO) package --workspace --locked --allow-dirty --quiet $(UNPUBLISHED:%=--exclude anabranch-%) $(PACKAGE)
 
 ## profile: write instructions, cache misses and allocations of six scenarios to target/profile; needs valgrind
 # Cargo leaves the symbols in the library, which an installation strips.

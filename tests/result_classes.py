@@ -22,10 +22,17 @@ from typing import Any, NotRequired, TypedDict
 '''
 _TAIL = '''
 
+SpeltOut = dict[str, Any]
+"""A scenario with every default, or a table in it; docs/reference/scenario.md has the keys.
+
+No class describes it, because a table's `kind` or `protocol` decides which keys it has.
+"""
+
+
 class Document(RunResult):
     """The result of a run as decoded from JSON."""
 
-    scenario: NotRequired[dict[str, Any]]
+    scenario: NotRequired[SpeltOut]
     """The scenario with every default and every setting."""
 '''
 _CONTENTS = {

@@ -50,7 +50,12 @@ def bad(name: str, *command: str, says: str) -> object:
 
 MISTAKES = [
     bad("no such command", "rn", "x.toml", says="No such command 'rn'"),
-    bad("no scenario", "run", says="Missing argument 'SCENARIO'"),
+    bad("no scenario", "run", says="'SCENARIO'; write anabranch run [OPTIONS] SCENARIO"),
+    bad("a second scenario", "run", "a", "b.toml", says="argument (b.toml); write anabranch run [OPTIONS] SCENARIO"),
+    bad("a command of a group", "meter", "client", says="No such command 'client'; choose from run, serve"),
+    bad("an option before the command", "--qqq", "run", says="No such option '--qqq'; see anabranch --help"),
+    bad("an option like no other", "run", "--qqq", says="No such option '--qqq'; see anabranch run --help"),
+    bad("both targets", "proxy", "check", "--to", "x:1", "--config", "y", says="--to and --config exclude each other"),
     bad("no such file", "run", "nothing.toml", says="nothing.toml: cannot be read: No such file or directory"),
     bad("a folder", "run", "empty", says="empty: cannot be read: Is a directory"),
     bad("not text", "run", "binary.toml", says="binary.toml: is not text in UTF-8"),

@@ -119,6 +119,8 @@ MISTAKES = [
     ("[experiment.pair]", "[experiments.pair]",
      'study.toml:27: "experiments" is not known here (did you mean "experiment"?)'),
     ('title = "A study', 'title = A study', "study.toml:1: is not TOML"),
+    ('about = "Two', 'about = "Two\n', "study.toml:2: is not TOML: a text is not closed at the end of its line"),
+    ('title = "A study', '[figure]\ntitle = "A study', "[figure] in line 1 is one table, and there may be several"),
     ('set = { "flow.F0.congestion" = "{congestion}" }', 'set = { "flow.F0.congestion" = "{congesion}" }',
      'study.toml: "{congesion}" refers to "congesion", which is no parameter here (did you mean "congestion"?)'),
     ("values = { capacity = [10] }", "values = { capacity = [] }",
@@ -191,6 +193,7 @@ CLAIM_MISTAKES = [
     ('against = { of = ["F1"] }', "", '"against" is missing in a claim of kind "ratio"'),
     ("expect = 90", "expct = 90", 'claims.toml:15: "expct" is not known here (did you mean "expect"?)'),
     ('id = "share"', 'id = "share"\nsource = 1', 'claims.toml:3: "source" is not known here'),
+    ('id = "share"', 'id = ""', 'claims.toml:2: "id" is empty; write a name'),
     ('id = "equal"', 'id = "share"', 'claims.toml:18: there is another claim "share"; ids must be unique'),
     ('of = ["F0"]', 'of = ["F0", "Nope"]', 'claims.toml:5: "of" has to name a flow, not "Nope" (known: F0, F1)'),
     ('of = ["F0"]', "of = []", 'claims.toml:5: "of" has to name what the claim is about'),
@@ -325,6 +328,9 @@ def test_each_value_may_have_a_template(tmp_path: Path) -> None:
 def test_published_value_must_be_a_number(tmp_path: Path) -> None:
     folder = small_study.write(tmp_path / "study", published=small_study.PUBLISHED.replace("0,11", "0,much"))
     with pytest.raises(InputError, match=r'published.csv:4: "much" in column "mbps" is not a number'):
+        load(folder)
+    folder = small_study.write(tmp_path / "short", published=small_study.PUBLISHED.replace("cubic,0,11", "cubic,0"))
+    with pytest.raises(InputError, match=r'published.csv:4: column "mbps" has no value'):
         load(folder)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,11 +14,14 @@ from anabranch.meter.flows import specified
 from anabranch.meter.plan import TestPlan
 from anabranch.meter.specification import Distribution, Switches, parse
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 FLOWS = (Path(__file__).parent / "meter" / "netperfmeter_flows.txt").read_text(encoding="utf-8").splitlines()[1:]
 LINE = "tcp:const0:const1400:const0:const0"
 
 
-def options(text: str) -> dict[str, Any]:
+def options(text: str) -> Mapping[str, object]:
     """The options of a flow for the native module."""
     (plan,) = specified(text, 1)
     return plan.options

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -29,6 +31,26 @@ def test_manifest_adds_the_crate_to_the_module(tmp_path: Path) -> None:
     assert all((Path(path) / "Cargo.toml").is_file() for path in paths)
     assert manifest["dependencies"]["own"]["package"] == "own-algorithms"
     assert (tmp_path / "own/Cargo.lock").read_bytes() == (ROOT / "Cargo.lock").read_bytes()
+
+
+def test_control_and_scheduler_of_another_workspace_work(tmp_path: Path) -> None:
+    """Its tests run a control through the laws of all controls, and select a path with a scheduler."""
+    crate = tmp_path / "algorithms"
+    shutil.copytree(CRATE, crate)
+    shutil.copy(ROOT / "Cargo.lock", crate)
+    manifest = (crate / "Cargo.toml").read_text(encoding="utf-8")
+    (crate / "Cargo.toml").write_text(manifest.replace("../../..", str(ROOT / "crates")), encoding="utf-8")
+    target = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
+    done = subprocess.run(
+        ["cargo", "test", "--offline", "--quiet"],
+        cwd=crate,
+        env={**os.environ, "CARGO_TARGET_DIR": f"{target}/own-crate"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "test result: ok. 2 passed" in done.stdout
 
 
 def test_folders_without_a_crate_are_refused(tmp_path: Path) -> None:

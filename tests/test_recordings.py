@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from anabranch import Scenario, run
+from anabranch._core.states import Difference, Replay
 from anabranch.errors import InputError
 from command import anabranch
 
@@ -50,6 +51,7 @@ def test_recorded_run_is_repeated(recording: Path) -> None:
     assert verdict == "equal"
     outcome = json.loads(anabranch("replay", str(recording), "--json").stdout)
     assert outcome["equal"]
+    assert set(outcome) == set(Replay.__annotations__)
     assert outcome["recorded"] == "user"
     assert outcome["sent_packets"] > 100
     assert outcome["difference"] is None
@@ -66,6 +68,7 @@ def test_changed_scenario_is_a_difference(recording: Path, tmp_path: Path) -> No
     assert ended.returncode == 1
     assert "first difference: packet " in ended.stdout
     difference = json.loads(anabranch("replay", str(changed), "--json").stdout)["difference"]
+    assert set(difference) == set(Difference.__annotations__)
     assert difference["packet"] > 1
     assert difference["time_s"] > 0
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import anabranch
+from anabranch._core.states import DirectionSample, FlowSample, PathSample, Sample
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,6 +69,9 @@ def test_sample_has_present_values(scenario: anabranch.Scenario) -> None:
     assert (sample["now_ns"], run.now_s, sample["over"]) == (10**9, 1.0, False)
     (flow,) = sample["flows"]
     assert [path["name"] for path in flow["paths"]] == ["wlan", "lte"]
+    (first, *_), (link, *_) = flow["paths"], sample["links"]
+    for part, kind in ((sample, Sample), (flow, FlowSample), (first, PathSample), (link["forward"], DirectionSample)):
+        assert set(part) == set(kind.__annotations__)
     assert all(path["in_flight_bytes"] > 0 and path["cwnd_bytes"] > 0 for path in flow["paths"])
     # 12 Mbit/s for less than a second.
     assert 1e6 < flow["delivered_bytes"] < 1.5e6
@@ -80,7 +84,7 @@ def test_values_of_a_flow_are_those_of_its_sample(scenario: anabranch.Scenario, 
     run.step_until(time_s)
     flow = run.sample()["flows"][0]
     keys = ("delivered_bytes", "srtt_s", "in_flight_bytes", "cwnd_bytes", "retransmissions")
-    paths = [tuple(path[key] or 0 for key in keys) for path in flow["paths"]]
+    paths = [tuple(dict(path)[key] or 0 for key in keys) for path in flow["paths"]]
     assert run.flow_values() == (flow["delivered_bytes"], flow["reordering_buffer_bytes"], paths)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from anabranch._core.states import ConnectionReport, PathReport
 from anabranch.errors import InputError
 from anabranch.stack import Association, Listener, Stack, Tun, aio
 from command import interrupted
@@ -331,7 +332,9 @@ def test_loops_of_several_threads_share_a_stack() -> None:
 
         seen = [asyncio.run(ask(number)) for number in range(3)]
         assert seen == [0, 1, 2]
-        assert len(server.reports()) == 1
+        (report,) = server.reports()
+        assert set(report) == set(ConnectionReport.__annotations__)
+        assert set(report["paths"][0]) == set(PathReport.__annotations__)
 
 
 SCRIPT = """

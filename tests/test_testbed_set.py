@@ -23,7 +23,7 @@ from command import anabranch
 from machine import missing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 SCENARIO = """
@@ -158,7 +158,7 @@ def test_caller_waits_a_second_at_most(bed: Testbed) -> None:
         assert time.monotonic() - begun < 1
     held = threading.Event()
 
-    def hold(_: dict[str, Any]) -> None:
+    def hold(_: Mapping[str, Any]) -> None:
         held.wait(3)
 
     server = control.Server(path.with_suffix(".test"), hold)

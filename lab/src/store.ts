@@ -83,7 +83,7 @@ export class Store {
     return this.time_s.length;
   }
 
-  /** Adds the rows of samples. `names` has the paths of each flow that the last one lists. */
+  /** Adds the rows of several samples. `names` has, for each flow, the names of its paths in the last sample. */
   addRows(rows: Float64Array, names: readonly string[][]): void {
     for (let at = 0; at < rows.length; at += rows[at]!) this.addRow(rows, at, names);
   }

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from anabranch._core.document import SpeltOut
 
-def reverse_of(link: Mapping[str, Any]) -> dict[str, Any]:
+
+def reverse_of(link: Mapping[str, Any]) -> SpeltOut:
     """The values of a link's reverse direction: those of `reverse`, and those of the link for all other keys."""
     return {**link, **link.get("reverse", {})}

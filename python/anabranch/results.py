@@ -274,9 +274,9 @@ def _path(path: str | Path) -> Path:
     return Path(path)
 
 
-def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(table: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
     """Tables within a table as keys joined with "_"; lists stay as they are."""
-    flat: dict[str, Any] = {}
+    flat: dict[str, object] = {}
     for key, value in table.items():
         name = f"{prefix}{key}".replace("-", "_")
         if isinstance(value, dict):

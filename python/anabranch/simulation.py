@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anabranch._core.simulator import Capture
+    from anabranch._core.states import Sample
 
 Direction = Literal["both", "forward", "reverse"]
 """Directions of a link: both, from its first node to its second, or from its second to its first."""
@@ -118,13 +119,13 @@ class Simulation:
         """Number of processed events."""
         return self._run.events()
 
-    def sample(self) -> dict[str, Any]:
+    def sample(self) -> Sample:
         """The present values of all flows, paths and links, in the order of the scenario.
 
         Counters are since the start, so a rate is a difference of two samples. docs/how-to/step.md lists the keys. Does
         not change the run.
         """
-        values: dict[str, Any] = json.loads(self._run.sample())
+        values: Sample = json.loads(self._run.sample())
         return values
 
     def flow_values(self, flow: int = 0) -> FlowValues:

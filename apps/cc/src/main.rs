@@ -52,8 +52,11 @@ anabranch-cc run CONTROL -- COMMAND...                           run a command w
                 print!("{USAGE}");
                 Ok(())
             }
+            ["run", ..] => Err(Error::Input(
+                "wrong arguments of run; write anabranch-cc run CONTROL -- COMMAND...".to_owned(),
+            )),
             [other, ..] => Err(Error::Input(format!(
-                "unknown command \"{other}\", or wrong arguments of this command\n\n{USAGE}"
+                "unknown command \"{other}\"; the commands are load, unload, list, status and run"
             ))),
         }
     }

@@ -375,15 +375,16 @@ fn errors_are_one_sentence() {
         (&["load", "--floor", "3"], "--floor must be 1 or 2"),
         (&["load", "--coupled-start", "olia"], "for lia only"),
         (&["list", "--jso"], "unknown option --jso"),
-        (&["lode"], "unknown command"),
-        (&["hold", "lia", "x"], "wrong arguments"),
+        (&["lode"], "unknown command \"lode\"; the commands are load, unload, list, status and run"),
+        (&["hold", "lia", "x"], "unknown command \"hold\""),
         (&["unload", "cubic"], "unknown control cubic"),
-        (&["run", "lia", "true"], "wrong arguments"),
+        (&["run", "lia", "true"], "write anabranch-cc run CONTROL -- COMMAND"),
         (&["run", "lia", "--"], "no command to run"),
     ] {
         let output = program(arguments);
         assert_eq!(output.status.code(), Some(2));
-        assert!(fails(&output).contains(says), "{arguments:?}");
+        let printed = fails(&output);
+        assert!(printed.contains(says) && printed.lines().count() == 1, "{arguments:?}: {printed}");
     }
 }
 

@@ -189,6 +189,7 @@ impl Arguments {
     /// One sentence about the first wrong argument, with the remedy.
     pub fn read(arguments: &[String]) -> Result<Self, Error> {
         let words = Words::split(arguments)?;
+        let command = command(&words)?;
         let tuns = words.all("--tun").map(tun).collect::<Result<Vec<_>, _>>()?;
         let udp = words.all("--udp").map(|text| address("--udp", text)).collect::<Result<Vec<_>, _>>()?;
         let protocol = protocol(words.one("--protocol")?, (!tuns.is_empty(), !udp.is_empty()))?;
@@ -199,7 +200,7 @@ impl Arguments {
             }
         };
         let read = Self {
-            command: command(&words)?,
+            command,
             peer_udp_port: words.number("--peer-udp-port", Devices::UDP_PORT, 1)?,
             settings: words.all("--set").map(setting).collect::<Result<_, _>>()?,
             record: words.one("--record")?.map(PathBuf::from),
@@ -476,6 +477,7 @@ mod tests {
         let tun = "--tun t,10.0.1.1/24,10.0.1.2";
         for (text, expected) in [
             (format!("sedn f 10.0.1.1:7 {tun}"), "unknown command \"sedn\"; did you mean \"send\"?"),
+            ("sedn f 10.0.1.1:7".to_owned(), "unknown command \"sedn\"; did you mean \"send\"?"),
             (
                 "listen 7".to_owned(),
                 "no network is given; add --tun or --udp (see anabranch-endpoint --help)",

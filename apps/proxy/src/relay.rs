@@ -28,7 +28,7 @@ pub type MayRelay = fn(&[u8]) -> Option<bool>;
 
 /// Bytes that were read from the two streams before the relay started.
 #[derive(Debug, Default)]
-pub struct First {
+pub struct StreamPrefixes {
     /// Bytes from the client.
     pub up: Vec<u8>,
     /// Bytes from the server.
@@ -46,7 +46,7 @@ pub struct First {
 pub async fn relay(
     client: TcpStream,
     server: TcpStream,
-    first: First,
+    first: StreamPrefixes,
     carried: &Carried,
     idle_timeout: Duration,
 ) -> io::Result<()> {
@@ -78,7 +78,12 @@ pub async fn wait_until_idle<T: PartialEq>(counter: impl Fn() -> T, timeout: Dur
 }
 
 /// Relays both directions until both have ended.
-async fn exchange(client: &TcpStream, server: &TcpStream, first: First, carried: &Carried) -> io::Result<()> {
+async fn exchange(
+    client: &TcpStream,
+    server: &TcpStream,
+    first: StreamPrefixes,
+    carried: &Carried,
+) -> io::Result<()> {
     {
         let count = DirectionCounter { bytes: &carried.up, carried };
         let mut up = pin!(async {

@@ -1,7 +1,7 @@
 //! All SCTP associations of a capture, with bounded memory.
 
 use crate::association::{Association, Sighting};
-use crate::table::Forgotten;
+use crate::table::RemovedCounts;
 use anabranch_wire::sctp::{Chunk, Packet};
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ type Key = (u32, u16, u16);
 #[derive(Debug)]
 pub(crate) struct Associations {
     pub all: BTreeMap<u32, Association>,
-    pub forgotten: Forgotten,
+    pub forgotten: RemovedCounts,
     by_tag: BTreeMap<Key, (u32, usize)>,
     next: u32,
     budget: usize,
@@ -28,7 +28,7 @@ impl Associations {
     /// An empty table of at most `max` associations and at most `budget` pieces of data for figures.
     pub fn new(max: usize, budget: usize) -> Self {
         let (all, by_tag) = (BTreeMap::new(), BTreeMap::new());
-        Self { all, forgotten: Forgotten::default(), by_tag, next: 0, budget, max: max.max(2) }
+        Self { all, forgotten: RemovedCounts::default(), by_tag, next: 0, budget, max: max.max(2) }
     }
 
     /// Processes a packet at an interface.

@@ -10,6 +10,22 @@
 //!
 //! Memory is bounded, whatever a file contains: by maximum numbers of conversations ([`Report::left_out`]), gaps,
 //! mappings and pieces of data.
+//!
+//! ```
+//! use anabranch_wire::pcapng::Writer;
+//!
+//! // Headers of IPv4 and TCP, from 192.0.2.1:50000 to 192.0.2.2:80, and eight bytes of data.
+//! let ip = [0x45, 0, 0, 48, 0, 0, 0x40, 0, 64, 6, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+//! let tcp = [0xc3, 0x50, 0, 80, 0, 0, 0, 100, 0, 0, 0, 200, 0x50, 0x10, 1, 0xf4, 0, 0, 0, 0];
+//! let packet = [&ip[..], &tcp, &[0; 8]].concat();
+//!
+//! let mut writer = Writer::new(Vec::new())?;
+//! let interface = writer.add_interface("eth0")?;
+//! writer.bytes(interface.at(1_000_000_000), &packet)?;
+//! let report = anabranch_capture::read_bytes("one.pcapng", writer.finish()?)?;
+//! assert_eq!(report.connections[0].directions[0].bytes, 8);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod analysis;
 mod association;

@@ -20,7 +20,7 @@ const MAX_COMPARED: usize = 256;
 
 /// Conversations that were removed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Forgotten {
+pub(crate) struct RemovedCounts {
     pub conversations: u64,
     pub payload: u64,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Forgotten {
 pub(crate) struct Table {
     pub subflows: BTreeMap<u32, Subflow>,
     pub connections: BTreeMap<u32, Connection>,
-    pub forgotten: Forgotten,
+    pub forgotten: RemovedCounts,
     /// Oddities of conversations that belong to no Multipath TCP connection.
     pub oddities: BTreeMap<u32, Oddities>,
     by_ends: BTreeMap<(SocketAddr, SocketAddr), u32>,
@@ -67,7 +67,7 @@ impl Table {
         Self {
             subflows: BTreeMap::new(),
             connections: BTreeMap::new(),
-            forgotten: Forgotten::default(),
+            forgotten: RemovedCounts::default(),
             oddities: BTreeMap::new(),
             by_ends: BTreeMap::new(),
             tokens: BTreeMap::new(),

@@ -95,7 +95,7 @@ fn numbers_join_subflows_without_handshake() {
 }
 
 #[test]
-fn token_joins_connection_found_by_numbers() {
+fn token_joins_connection_found_by_sequence() {
     // The capture begins after the first handshake and contains the second one.
     let later: Vec<Timed> = [data(1_150_000_000, 0, (0, 0)).to_vec(), handshake(1_160_000_000, 1)].concat();
     let later = [later, data(1_300_000_000, 1, (0, 1)).to_vec()].concat();
@@ -107,7 +107,7 @@ fn token_joins_connection_found_by_numbers() {
 }
 
 #[test]
-fn other_interfaces_count_arrivals() {
+fn copies_at_the_receiver_count_as_arrivals() {
     let mut all = Vec::new();
     for timed in two_subflows().into_iter().filter(|timed| timed.interface == 0) {
         let Body::Tcp(sent) = &timed.packet.body else { panic!("TCP") };

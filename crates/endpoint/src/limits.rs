@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(limited.since(&before).life(), ms(200), "the timer had started before");
         clock.set(at(400), Limit::Unusable, (0, None));
         clock.charge_back(at(500), at(450), Limit::Timeout);
-        assert_eq!(clock.up_to(at(500)).by(Limit::Unusable), ms(100), "no answer is no timeout");
+        assert_eq!(clock.up_to(at(500)).by(Limit::Unusable), ms(100), "an unusable path stays unusable");
     }
 
     #[test]

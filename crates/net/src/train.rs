@@ -30,7 +30,7 @@ pub struct Train {
     uncut: Uncut,
     /// The offload header, the first packet, and the payloads of the others.
     bytes: Vec<u8>,
-    first: Option<First>,
+    first: Option<FirstSegment>,
     /// Payload of all segments.
     payload: u32,
     count: usize,
@@ -40,13 +40,13 @@ pub struct Train {
 
 /// The first segment of a train that others may continue.
 #[derive(Debug)]
-struct First {
+struct FirstSegment {
     packet: Packet,
     /// Length of the IP header.
     ip_len: usize,
 }
 
-impl First {
+impl FirstSegment {
     /// `None` if the packet cannot be followed by others.
     fn new(packet: &Packet) -> Option<Self> {
         let segment = segment_of(packet)?;
@@ -104,7 +104,7 @@ fn options_continue(one: &Segment, other: &Segment, skipped: u32) -> bool {
     same && dss_continues && before.others.is_empty() && after.others.is_empty()
 }
 
-/// True if the mapping of a segment, `skipped` bytes later, can be a part of a longer mapping that begins with `before`.
+/// True if one mapping can replace `before` and `after`, whose segment begins `skipped` bytes after that of `before`.
 fn mapping_continues(before: &Dss, after: &Dss, skipped: u32) -> bool {
     let (Some(one), Some(other)) = (before.mapping, after.mapping) else { return false };
     let continues = match (one.dsn, other.dsn) {
@@ -150,7 +150,7 @@ impl Train {
             self.bytes.clear();
             self.bytes.extend_from_slice(&[0; OffloadHeader::LEN]);
             packet.emit_with(&mut self.bytes, fill);
-            self.first = First::new(packet);
+            self.first = FirstSegment::new(packet);
             self.payload = segment_of(packet).map_or(0, |segment| segment.payload.len);
             let has_mapping =
                 self.first.as_ref().is_some_and(|first| first.segment().options.mptcp.get().is_some());
@@ -219,7 +219,7 @@ impl Train {
     }
 
     /// Completes the headers of a train of several segments.
-    fn join(&mut self, first: &First) {
+    fn join(&mut self, first: &FirstSegment) {
         let segment = first.segment();
         let (header, packet) = self.bytes.split_at_mut(OffloadHeader::LEN);
         let transport = first.ip_len..first.ip_len + segment.header_len() as usize;

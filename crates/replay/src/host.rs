@@ -1,6 +1,6 @@
 //! A host whose calls and packets are recorded, if that is wanted.
 
-use super::call::{Between, Call};
+use super::call::{Call, RequestedEnds};
 use super::endpoint::RecordedEndpoint;
 use super::tape::{Recording, Summed, Tape};
 use anabranch_base::time::Time;
@@ -78,7 +78,7 @@ impl RecordedHost {
         remote: (&[IpAddr], u16),
     ) -> Result<ConnectionId, HostError> {
         let result = self.host.connect(now, protocol, remote);
-        let between = || Between::Remote(remote.0.to_vec(), remote.1);
+        let between = || RequestedEnds::Remote(remote.0.to_vec(), remote.1);
         let got = result.as_ref().ok().copied();
         self.record(now, || Call::Connect { protocol: protocol.clone(), between: between(), got });
         result
@@ -94,7 +94,7 @@ impl RecordedHost {
         protocol: &Protocol,
         ends: Ends,
     ) -> Result<ConnectionId, HostError> {
-        let between = self.tape.is_some().then(|| Between::Ends(ends.clone()));
+        let between = self.tape.is_some().then(|| RequestedEnds::Ends(ends.clone()));
         let result = self.host.connect_from(now, protocol, ends);
         if let Some(between) = between {
             let got = result.as_ref().ok().copied();

@@ -1,6 +1,6 @@
 //! Replay of a host's calls.
 
-use super::call::{Between, Call};
+use super::call::{Call, RequestedEnds};
 use super::difference::{Difference, Place, Sent, compare};
 use super::error::ReplayError;
 use super::fields::Malformed;
@@ -124,8 +124,8 @@ impl ReplayedHost {
         Ok(match call {
             Call::Connect { protocol, between, got } => {
                 let new = match between {
-                    Between::Remote(remote, port) => self.host.connect(now, &protocol, (&remote, port)),
-                    Between::Ends(ends) => self.host.connect_from(now, &protocol, ends),
+                    RequestedEnds::Remote(remote, port) => self.host.connect(now, &protocol, (&remote, port)),
+                    RequestedEnds::Ends(ends) => self.host.connect_from(now, &protocol, ends),
                 };
                 differ(got, new.ok(), connection)
             }

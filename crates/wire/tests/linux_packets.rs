@@ -1,7 +1,7 @@
 //! Packets that Linux sent: this crate parses them, encodes them in the same layout, and reads the values that Linux
 //! wrote.
 
-mod linux;
+mod vectors;
 
 use anabranch_wire::tcp::mptcp::{AddAddress, Control, DataChecksum, DataNumber, Join, dss_checksum};
 use anabranch_wire::tcp::{Flags, Segment};
@@ -22,7 +22,7 @@ fn segment(bytes: &[u8]) -> (Segment, &[u8]) {
 /// be equal, checksum included. (The IP headers differ in identification, flow label and service class.)
 #[test]
 fn encoding_equals_that_of_linux() {
-    let packets = linux::packets();
+    let packets = vectors::linux();
     assert!(packets.len() > 40);
     for (name, bytes) in packets {
         let parsed = Packet::parse(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -41,7 +41,7 @@ fn encoding_equals_that_of_linux() {
 
 #[test]
 fn syn_is_parsed() {
-    let bytes = linux::packet("tcp4-S-mss-sackok-ts-ws-capable4");
+    let bytes = vectors::linux_packet("tcp4-S-mss-sackok-ts-ws-capable4");
     let (syn, payload) = segment(&bytes);
     assert_eq!((syn.flags, payload), (Flags::SYN, &[][..]));
     assert_eq!(syn.destination_port, 7000);
@@ -54,7 +54,7 @@ fn syn_is_parsed() {
 
 #[test]
 fn data_with_mp_capable_is_parsed() {
-    let bytes = linux::packet("tcp4-A-ts-capable22-data");
+    let bytes = vectors::linux_packet("tcp4-A-ts-capable22-data");
     let (first, payload) = segment(&bytes);
     assert_eq!(payload, b"hello multipath");
     let [Control::Capable(capable)] = first.options.mptcp.others[..] else { panic!("MP_CAPABLE") };
@@ -65,7 +65,7 @@ fn data_with_mp_capable_is_parsed() {
 #[test]
 fn mapping_and_its_checksum_are_parsed() {
     for (name, len, ack) in [("tcp4-A-ts-dss24-data", 15, true), ("tcp4-A-ts-dss28-data", 6, true)] {
-        let bytes = linux::packet(name);
+        let bytes = vectors::linux_packet(name);
         let (data, payload) = segment(&bytes);
         let dss = data.options.mptcp.dss.expect("a DSS");
         let mapping = dss.mapping.expect("a mapping");
@@ -78,16 +78,16 @@ fn mapping_and_its_checksum_are_parsed() {
 
 #[test]
 fn mp_join_is_parsed() {
-    let bytes = linux::packet("tcp4-S-mss-sackok-ts-ws-join12");
+    let bytes = vectors::linux_packet("tcp4-S-mss-sackok-ts-ws-join12");
     let [Control::Join(Join::Syn { backup: false, .. })] = segment(&bytes).0.options.mptcp.others[..] else {
         panic!("MP_JOIN on a SYN");
     };
-    let bytes = linux::packet("tcp4-SA-mss-sackok-ts-ws-join16");
+    let bytes = vectors::linux_packet("tcp4-SA-mss-sackok-ts-ws-join16");
     let [Control::Join(Join::SynAck { backup: false, .. })] = segment(&bytes).0.options.mptcp.others[..]
     else {
         panic!("MP_JOIN on a SYN/ACK");
     };
-    let bytes = linux::packet("tcp4-A-ts-join24");
+    let bytes = vectors::linux_packet("tcp4-A-ts-join24");
     let [Control::Join(Join::Ack { .. })] = segment(&bytes).0.options.mptcp.others[..] else {
         panic!("MP_JOIN on the third segment");
     };
@@ -95,7 +95,7 @@ fn mp_join_is_parsed() {
 
 #[test]
 fn address_options_are_parsed() {
-    let add = |name: &str| match segment(&linux::packet(name)).0.options.mptcp.others[..] {
+    let add = |name: &str| match segment(&vectors::linux_packet(name)).0.options.mptcp.others[..] {
         [Control::AddAddress(add)] => add,
         ref other => panic!("{name}: {other:?}"),
     };
@@ -111,34 +111,34 @@ fn address_options_are_parsed() {
     assert_eq!(add("tcp4-A-ts-add20"), AddAddress { address_id: 6, address: v6, port: None, hmac: None });
     assert_eq!(add("tcp4-A-ts-add16").port, None);
 
-    let (removal, _) = segment(&linux::packet("tcp4-A-ts-dss12-remove4"));
+    let (removal, _) = segment(&vectors::linux_packet("tcp4-A-ts-dss12-remove4"));
     assert_eq!(removal.options.mptcp.others, [Control::RemoveAddress(vec![2])]);
 }
 
 #[test]
 fn signals_are_parsed() {
-    let (priority, _) = segment(&linux::packet("tcp4-A-ts-dss12-prio3"));
+    let (priority, _) = segment(&vectors::linux_packet("tcp4-A-ts-dss12-prio3"));
     assert_eq!(priority.options.mptcp.others, [Control::Priority { backup: true }]);
-    let (closing, _) = segment(&linux::packet("tcp6-RA-ts-fastclose12-tcprst4"));
+    let (closing, _) = segment(&vectors::linux_packet("tcp6-RA-ts-fastclose12-tcprst4"));
     assert!(matches!(
         closing.options.mptcp.others[..],
         [Control::FastClose { .. }, Control::Reset { flags: 0, .. }]
     ));
-    let (fin, _) = segment(&linux::packet("tcp4-A-ts-dss26"));
+    let (fin, _) = segment(&vectors::linux_packet("tcp4-A-ts-dss26"));
     let dss = fin.options.mptcp.dss.expect("a DSS");
     assert!(dss.data_fin && dss.mapping.is_some_and(|mapping| mapping.len == 1 && mapping.subflow_seq == 0));
 }
 
 #[test]
 fn sack_and_ecn_are_parsed() {
-    let (ack, _) = segment(&linux::packet("tcp4-A-ts-sack3"));
+    let (ack, _) = segment(&vectors::linux_packet("tcp4-A-ts-sack3"));
     let blocks = ack.options.sack.as_slice();
     assert_eq!(blocks.len(), 3);
     assert!(blocks.iter().all(|(left, right)| ack.ack.before(*left) && left.before(*right)));
     assert_eq!(ack.options.wire_len(), 40, "the option space is full");
 
-    let (syn, _) = segment(&linux::packet("tcp4-SEC-mss-sackok-ts-ws"));
+    let (syn, _) = segment(&vectors::linux_packet("tcp4-SEC-mss-sackok-ts-ws"));
     assert!(syn.flags.contains(Flags::ECE | Flags::CWR));
-    let data = linux::packet("tcp4-A-ts-data");
+    let data = vectors::linux_packet("tcp4-A-ts-data");
     assert_eq!(Packet::parse(&data).unwrap().ecn, Ecn::Ect0);
 }

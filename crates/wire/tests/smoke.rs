@@ -1,8 +1,8 @@
 //! The bodies of the fuzz targets on many mutated inputs, the same on every run and on any toolchain.
 
 mod fuzz_bodies;
-mod linux;
 mod strategies;
+mod vectors;
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -23,7 +23,7 @@ impl Rng {
 
 /// Seed inputs: packets of Linux and of the strategies.
 fn seeds(runner: &mut TestRunner) -> Vec<Vec<u8>> {
-    let mut seeds: Vec<_> = linux::packets().into_iter().map(|(_, bytes)| bytes).collect();
+    let mut seeds: Vec<_> = vectors::linux().into_iter().map(|(_, bytes)| bytes).collect();
     for _ in 0..200 {
         let packet = strategies::packet(60).new_tree(runner).expect("a strategy without filters").current();
         let mut bytes = Vec::new();

@@ -2,6 +2,7 @@
 //! usrsctp wrote.
 
 mod fuzz_bodies;
+mod vectors;
 
 use anabranch_wire::sctp::{Chunk, DataFlags, HmacId, Packet, Parameter, UDP_PORT, encapsulation, kind};
 use anabranch_wire::seq::Serial;
@@ -9,24 +10,8 @@ use anabranch_wire::{Body, Buffer};
 use core::net::Ipv4Addr;
 use proptest::prelude::*;
 
-/// Packets that usrsctp sent, in hexadecimal.
-const VECTORS: &str = include_str!("../../../vectors/wire/sctp-usrsctp.hex");
-
-/// Name and bytes of each packet, from the IP header on.
-fn vectors() -> Vec<(&'static str, Vec<u8>)> {
-    VECTORS
-        .lines()
-        .filter(|line| !line.starts_with('#'))
-        .map(|line| {
-            let (name, hex) = line.split_once(' ').expect("a name and bytes");
-            let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).expect("two hexadecimal digits");
-            (name, (0..hex.len()).step_by(2).map(byte).collect())
-        })
-        .collect()
-}
-
 fn chunks(name: &str) -> Vec<Chunk> {
-    let vectors = vectors();
+    let vectors = vectors::usrsctp();
     let (_, bytes) = vectors.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("no {name}"));
     let parsed = encapsulation::parse(bytes, UDP_PORT).expect("usrsctp's packets parse");
     match parsed.body {
@@ -66,7 +51,7 @@ fn named(name: &str) -> u8 {
 
 #[test]
 fn encoding_equals_that_of_usrsctp() {
-    let vectors = vectors();
+    let vectors = vectors::usrsctp();
     assert!(vectors.len() > 40);
     for (name, bytes) in vectors {
         let packet = encapsulation::parse(&bytes, UDP_PORT).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -169,7 +154,7 @@ proptest! {
         cut in prop::option::of(any::<prop::sample::Index>()),
         again in prop::option::of(any::<prop::sample::Index>()),
     ) {
-        let vectors = vectors();
+        let vectors = vectors::usrsctp();
         // Behind the IP and UDP headers.
         let mut bytes = which.get(&vectors).1[28..].to_vec();
         for (at, byte) in damage {

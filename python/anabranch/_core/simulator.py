@@ -11,7 +11,7 @@ import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch import _native
 from anabranch._core.stacks import stacks
@@ -20,10 +20,8 @@ from anabranch.errors import InputError, RunFailed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from anabranch._core.document import Document
-
-SpeltOut = dict[str, Any]
-"""A scenario with every default, as decoded from JSON; its keys are those of docs/reference/scenario.md."""
+    from anabranch._core.document import Document, SpeltOut
+    from anabranch._core.states import Replay
 
 LARGEST_SEED = _native.largest_seed()
 """The largest integer of TOML: a result contains its seed, and a scenario can set it."""
@@ -102,7 +100,7 @@ def check_not_recorded(request: Request) -> None:
         raise InputError("only runs in the world user can be recorded; add --world user or omit --record")
 
 
-def replay(file: str | Path) -> dict[str, Any]:
+def replay(file: str | Path) -> Replay:
     """Replay a recording and compare the packets; docs/reference/recordings.md lists the keys of the result.
 
     Args:
@@ -113,7 +111,7 @@ def replay(file: str | Path) -> dict[str, Any]:
 
     """
     with NativeErrors():
-        outcome: dict[str, Any] = json.loads(_native.replay(str(file)))
+        outcome: Replay = json.loads(_native.replay(str(file)))
     return outcome
 
 
@@ -278,9 +276,9 @@ def check_storable(request: Request) -> None:
                 )
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """JSON schema of scenario files, for editors."""
-    found: dict[str, Any] = json.loads(_native.schema())
+    found: dict[str, object] = json.loads(_native.schema())
     return found
 
 

@@ -12,6 +12,7 @@ from anabranch.sweep import setting
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from anabranch._core.document import SpeltOut
     from anabranch.explain.facts import Facts
 
 _LINUX_CONTROLS = ("reno", "cubic", "bbr")
@@ -67,7 +68,7 @@ class Choice:
         return ", ".join(parts) or "as it is"
 
 
-def current(facts: Facts) -> dict[str, Any]:
+def current(facts: Facts) -> SpeltOut:
     """Today's values of the flow, lists as tuples."""
     values = {key: tuple(value) if isinstance(value, list) else value for key, value in facts.settings.items()}
     first = facts.paths[0].report["links"] if facts.paths else []

@@ -13,7 +13,7 @@ import random
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from anabranch._core.simulator import Capture
 from anabranch.bench.explain import FAULTS, TIME_LIMIT_S, TOLERANCE, draw_case
@@ -171,15 +171,15 @@ def labelled(split: str, count: int, seed: int) -> Iterator[LabelledRun]:
             )
 
 
-def _captured(case: Case, seed: int, place: str, folder: Path) -> dict[str, Any]:
+def _captured(case: Case, seed: int, place: str, folder: Path) -> dict[str, object]:
     """The report on a capture, without its pieces of data, which are many."""
     file = str(folder / f"{place}.pcapng")
     run(case.scenario, seed=seed, pcap=Capture(file, SNAPLEN_BYTES, PLACES[place], ()))
-    document = cast("dict[str, Any]", dict(read_captures(file).document))
+    document = read_captures(file).document
     for connection in document["connections"]:
         for direction in connection["directions"]:
             direction["pieces"] = []
-    return document
+    return dict(document)
 
 
 def write(runs: Iterable[LabelledRun], file: str) -> int:

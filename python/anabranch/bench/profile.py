@@ -19,6 +19,8 @@ from anabranch.bench.measure import carried, many_flows, scenarios
 from anabranch.errors import InputError, RunFailed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anabranch._core.simulator import Request
     from anabranch.bench.callgrind import Profile
 
@@ -61,7 +63,7 @@ def heap(request: Request, library: Path) -> Heap:
         return heap_of(json.loads(out.read_text(encoding="utf-8")))
 
 
-def heap_of(found: dict[str, Any]) -> Heap:
+def heap_of(found: Mapping[str, Any]) -> Heap:
     """The crates' part of an output of the heap profiler."""
     names = [frame.partition(": ")[2] or frame for frame in found["ftbl"]]
     places: Counter[str] = Counter()

@@ -93,7 +93,7 @@ def _status(arguments: list[str] | None) -> int:
         click.echo(error.format_message())
         status = 2
     except click.ClickException as error:
-        status = _complain(_plain(error.format_message().replace("\n", " ")), 2)
+        status = _complain(_with_remedy(error), 2)
     except InputError as error:
         status = _complain(str(error), 2)
     except RunFailed as error:
@@ -111,6 +111,22 @@ def _status(arguments: list[str] | None) -> int:
         _drop_output()
         status = _complain(f"the output cannot be written: {error.strerror}", 1)
     return status
+
+
+def _with_remedy(error: click.ClickException) -> str:
+    """Click's message, with the valid commands or the form of the command where Click names no remedy."""
+    message = _plain(error.format_message().replace("\n", " "))
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None or "Did you mean" in message:
+        return message
+    if isinstance(error, click.NoSuchOption):
+        return f"{message.rstrip('.')}; see {context.command_path} --help"
+    if isinstance(context.command, click.Group) and not isinstance(error, click.BadParameter):
+        return f"{message.rstrip('.')}; choose from {', '.join(context.command.list_commands(context))}"
+    if type(error) is click.UsageError or isinstance(error, click.MissingParameter):
+        form = " ".join([context.command_path, *context.command.collect_usage_pieces(context)])
+        return f"{message.rstrip('.')}; write {form}"
+    return message
 
 
 def _plain(message: str) -> str:

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +18,7 @@ from anabranch.cli.run import read_scenario
 from anabranch.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from anabranch.comparison.compare import Source
     from anabranch.comparison.conditions import Check
@@ -186,7 +186,7 @@ def _name(source: Source) -> str:
     return source[0] if isinstance(source, tuple) else source.name
 
 
-def _refuse_run_options(options: dict[str, Any]) -> None:
+def _refuse_run_options(options: Mapping[str, object]) -> None:
     """Refuse options for runs if no side is run."""
     for name, value in options.items():
         if value is not None:

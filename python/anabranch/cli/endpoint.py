@@ -9,7 +9,7 @@ import click
 from anabranch._core.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 ENDPOINT = Program(
     name="anabranch-endpoint",
@@ -124,7 +124,7 @@ def http(folder: str, port: str, **options: Any) -> NoReturn:
     _become(options, "http", folder, port)
 
 
-def _become(options: dict[str, Any], command: str, *arguments: str) -> NoReturn:
+def _become(options: Mapping[str, object], command: str, *arguments: str) -> NoReturn:
     """Replace this process by the program with these options."""
     words = [command, *arguments]
     for name, value in options.items():

@@ -16,6 +16,8 @@ from anabranch.errors import InputError, RunFailed
 from anabranch.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anabranch.meter.plan import FlowPlan
 
 
@@ -298,7 +300,7 @@ def _plan(
     return TestPlan(wanted, seconds, omit, interval, keep_delays, single_port)
 
 
-def _with_common(flow: FlowPlan, common: dict[str, Any], *, mixed: bool) -> FlowPlan:
+def _with_common(flow: FlowPlan, common: Mapping[str, object], *, mixed: bool) -> FlowPlan:
     """Add the options of all flows, unless the flow has its own; of `mixed` flows, only options of their protocols."""
     foreign = {"tcp": set(), "mptcp": set(), "sctp": {"mss"}}.get(flow.protocol, {"congestion", "mss", "nagle"})
     added = {key: value for key, value in common.items() if value is not None and not (mixed and key in foreign)}

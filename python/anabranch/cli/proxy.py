@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import click
 
+from anabranch.errors import InputError
 from anabranch.testbed.proxies import PROXY
 
 _config = click.option(
@@ -90,7 +91,7 @@ def check(to: str | None, config: str | None, as_json: bool) -> NoReturn:
     Run it as root on the host that has the links. The exit status is 1 if it finds a problem.
     """
     if to is not None and config is not None:
-        raise click.UsageError("--to and --config exclude each other; omit one of them")
+        raise InputError("--to and --config exclude each other; omit one of them")
     options = ["--to", to] if to is not None else _options(config)
     PROXY.become("check", *(["--json"] if as_json else []), *options)
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from anabranch.printable import printable
+
+if TYPE_CHECKING:
+    from anabranch._core.states import Replay
 
 
 @click.command(short_help="Repeat a recorded run and compare its packets")
@@ -25,7 +28,7 @@ def replay(file: str, *, as_json: bool) -> int:
     return 0 if outcome["equal"] else 1
 
 
-def _sentences(outcome: dict[str, Any]) -> str:
+def _sentences(outcome: Replay) -> str:
     """The outcome for a reader."""
     world = {"endpoint": "anabranch endpoint", "user": "anabranch run --world user"}[outcome["recorded"]]
     data = ", with data" if outcome["data"] else ""

@@ -20,11 +20,11 @@ from anabranch.cli import paths
 from anabranch.errors import InputError, RunFailed, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from anabranch._core.document import LatenessResult
     from anabranch._core.simulator import Request
-    from anabranch.testbed.bed import Links, Testbed
+    from anabranch.testbed.bed import Links, Lock, Testbed
 
 _READY = "ready"
 _START_TIMEOUT_S = 30.0
@@ -357,7 +357,7 @@ def _last(scenario: str) -> str | None:
     return next((part for part in ("a", "b") if reasons.exists(_name(scenario, part))), None)
 
 
-def _present(scenario: str, machine: str | None) -> tuple[str, dict[str, Any]]:
+def _present(scenario: str, machine: str | None) -> tuple[str, Lock]:
     """Name of a file's testbed that is up, and the content of its lock."""
     from anabranch.testbed.bed import holder
 
@@ -430,13 +430,13 @@ _CHANGEABLE = ("state", "rate", "delay", "jitter", "loss", "queue", "reorder")
 """Keys of links that `testbed set` changes."""
 
 
-def _counter_row(counters: dict[str, Any]) -> tuple[str, ...]:
+def _counter_row(counters: Mapping[str, object]) -> tuple[str, ...]:
     """A row with the counters of a tunnel."""
     counted = (f"{key.replace('_', ' ')} {value}" for key, value in counters.items() if key != "link")
     return (f"tunnel {counters['link']}", *counted)
 
 
-def _link_rows(link: str, models: list[dict[str, Any] | None]) -> list[tuple[str, ...]]:
+def _link_rows(link: str, models: Sequence[Mapping[str, object] | None]) -> list[tuple[str, ...]]:
     """Rows with the values of a link: one, or one for each direction that this machine emulates if they differ."""
     forward, reverse = models
     if forward is not None and forward == reverse:

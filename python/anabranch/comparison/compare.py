@@ -171,7 +171,7 @@ def compare_sources(
 
     """
     if len(sources) < 2:  # noqa: PLR2004
-        raise InputError("a comparison needs two sides or more")
+        raise InputError("a comparison needs two sides or more; add a side, or settings for another side")
     require("statistics", "a comparison")
     _check_metrics(metrics)
     sides: dict[int, Side] = {}

@@ -188,7 +188,7 @@ def middleboxes(facts: Facts) -> Iterator[Proposal]:
         touched = report["changed"] + report["dropped"] if report else 0
         cause = f'The middlebox at "{node}" ({does["kind"]}) changed or dropped {touched:,} packets'
         cause += facts.obstacle_of(link["name"] for link in facts.links_of_ends())
-        harmless: dict[str, dict[str, Any]] = {
+        harmless: dict[str, dict[str, bool]] = {
             "strip-options": {"mptcp": False},
             "drop-syn": {"capable": False, "join": False},
         }

@@ -60,7 +60,7 @@ class Finding:
         """The word "measured" or "inferred"."""
         return "measured" if self.is_measured else "inferred"
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """All fields as a value for JSON."""
         return {
             "kind": self.kind, "subject": self.subject or None, "sentence": self.sentence,

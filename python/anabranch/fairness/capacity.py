@@ -19,6 +19,8 @@ from anabranch.link_values import reverse_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from anabranch._core.document import SpeltOut
+
     Preferences = Sequence[Sequence[Mapping[str, Any]]]
     """Paths of a flow in groups; the flow uses the first group with a path that can carry data."""
 
@@ -157,7 +159,7 @@ def _spans(
             yield dict(zip(used, rates, strict=True)), span / (end - begin)
 
 
-def _side(link: Mapping[str, Any], forward: bool) -> dict[str, Any]:
+def _side(link: Mapping[str, Any], forward: bool) -> SpeltOut:
     """State and rate of one direction of a link."""
     values = link if forward else reverse_of(link)
     return {key: values[key] for key in ("state", "rate")}

@@ -16,8 +16,7 @@ from anabranch.sweep import setting
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from anabranch._core.document import Document
-    from anabranch._core.simulator import SpeltOut
+    from anabranch._core.document import Document, SpeltOut
     from anabranch.fairness.capacity import Path
 
 _SETTLING_S = 10.0
@@ -65,7 +64,7 @@ def links_behind_proxies(spelt_out: SpeltOut, file: str) -> dict[str, Path]:
     }
 
 
-def _leg(flow: Mapping[str, Any]) -> dict[str, Any]:
+def _leg(flow: Mapping[str, Any]) -> SpeltOut:
     """The connection from a flow's proxy to its receiving host."""
     kept = {key: flow[key] for key in ("name", "to", "direction") if key in flow}
     return {**kept, "from": flow["through"], "protocol": "tcp"}
@@ -104,7 +103,7 @@ def _undisturbed(spelt_out: SpeltOut) -> SpeltOut:
     }
 
 
-def _undisturbed_link(link: Mapping[str, Any]) -> dict[str, Any]:
+def _undisturbed_link(link: Mapping[str, Any]) -> SpeltOut:
     """A link, or one direction of it, that is up, loses nothing and duplicates nothing."""
     kept = {key: value for key, value in link.items() if key not in ("loss", "duplicate")}
     kept["state"] = "up"

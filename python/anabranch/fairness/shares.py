@@ -21,8 +21,7 @@ from anabranch.fairness.capacity import MULTIPATH, Network, networks, preference
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from anabranch._core.document import FlowResult
-    from anabranch._core.simulator import SpeltOut
+    from anabranch._core.document import FlowResult, SpeltOut
     from anabranch.fairness.capacity import Preferences
     from anabranch.scenario import Scenario
 

@@ -98,12 +98,12 @@ def _place(figure: Figure, x: float, y: float) -> tuple[float, float]:
     return x * scale, figure.get_figheight() * _POINTS_PER_INCH - y * scale
 
 
-def _panels(figure: Figure) -> list[dict[str, Any]]:
+def _panels(figure: Figure) -> list[dict[str, object]]:
     """For each panel with curves its rectangle, its horizontal axis, and the values of its curves."""
     labels = _labels(figure)
     # Panels in a column share the label of the lowest.
     shared = next((axes.get_xlabel() for axes in figure.axes if axes.get_xlabel()), "")
-    panels = []
+    panels: list[dict[str, object]] = []
     for axes in figure.axes:
         curves = [line for line in axes.lines if len(_xs(line)) >= _MIN_CURVE_SAMPLES]
         if not curves or axes.get_xscale() != "linear":
@@ -123,7 +123,7 @@ def _xs(line: Line2D) -> np.ndarray[Any, Any]:
     return np.asarray(line.get_xdata(), dtype=float)
 
 
-def _curve(line: Line2D, labels: dict[str, str]) -> dict[str, Any]:
+def _curve(line: Line2D, labels: dict[str, str]) -> dict[str, object]:
     xs, ys = _xs(line), np.asarray(line.get_ydata(), dtype=float)
     chosen = np.unique(np.linspace(0, len(xs) - 1, min(len(xs), _MAX_CURVE_SAMPLES)).astype(int))
     chosen = chosen[np.isfinite(ys[chosen])]

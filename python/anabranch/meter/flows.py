@@ -9,7 +9,7 @@ from anabranch.meter.plan import FlowPlan
 from anabranch.meter.specification import Distribution, Frames, Specification, Switches, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 _CONTROLLED_PROTOCOLS = ("tcp", "mptcp", "sctp")
 """Protocols with congestion control."""
@@ -93,7 +93,7 @@ _KEYS: dict[str, tuple[str, tuple[str, ...]]] = {
 """The native module's name of an option, and the protocols that have it."""
 
 
-def _carried(flow: Specification, protocol: str) -> dict[str, Any]:
+def _carried(flow: Specification, protocol: str) -> dict[str, object]:
     """The options of the flow for the native module."""
     given = flow.options
     delivery = _delivery(protocol, given)
@@ -102,7 +102,7 @@ def _carried(flow: Specification, protocol: str) -> dict[str, Any]:
     for name, (refuses, reason) in _REFUSED_OPTIONS.items():
         if name in given and refuses(given[name]):
             raise ValueError(f"{name}: {reason}")
-    carried: dict[str, Any] = dict(delivery)
+    carried: dict[str, object] = dict(delivery)
     for name, (key, protocols) in _KEYS.items():
         if name in given:
             if protocol not in protocols:
@@ -132,7 +132,7 @@ def _listed(words: tuple[str, ...]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def _delivery(protocol: str, given: dict[str, Any]) -> dict[str, float]:
+def _delivery(protocol: str, given: Mapping[str, Any]) -> dict[str, float]:
     """The fractions of unordered and of unreliable messages, for the native module.
 
     Raises:
@@ -159,7 +159,7 @@ def _delivery(protocol: str, given: dict[str, Any]) -> dict[str, float]:
     return fractions
 
 
-def _on_off(switches: Switches) -> dict[str, Any]:
+def _on_off(switches: Switches) -> dict[str, object]:
     times_s: list[float] = []
     for relative, time in switches.times:
         if time.kind != "const":

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from anabranch.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _HEAD = """title = "meter"
 duration = "{seconds} s"
@@ -39,7 +42,7 @@ class FlowPlan:
     direction: str = "forward"
     """`forward`: the client writes; `reverse`: the server writes; `both`: both write."""
     start_s: float = 0.0
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     """Options of its connection and traffic, with the names of `FlowOptions` of the native module."""
 
     @property

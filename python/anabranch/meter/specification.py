@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import AnabranchError, InputError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 PROTOCOLS = ("tcp", "mptcp", "udp", "sctp", "dccp")
 
@@ -68,7 +68,7 @@ class Specification:
     protocol: str
     outgoing: Frames
     incoming: Frames | None
-    options: dict[str, Any]
+    options: Mapping[str, Any]
 
 
 class _SpecificationError(AnabranchError, ValueError):
@@ -88,7 +88,7 @@ def parse(text: str) -> Specification:
             raise _SpecificationError(f'unknown protocol "{protocol}"; use one of {", ".join(PROTOCOLS)}')
         frames, given = _split(protocol, parts)
         entries = [distribution(frame) for frame in frames]
-        options: dict[str, Any] = {}
+        options: dict[str, float | str | Switches] = {}
         for name, value in _named(given):
             if name in options:
                 raise _SpecificationError(f'the option "{name}" is given twice')

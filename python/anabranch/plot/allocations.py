@@ -12,6 +12,7 @@ from anabranch.plot.style import COLOURS, SETTINGS, legend
 
 if TYPE_CHECKING:
     from anabranch.fairness.shares import Fairness
+    from anabranch.plot.style import Style
 
 _GROUP_WIDTH = 0.8
 """Width of a flow's bars as a share of the distance between flows."""
@@ -27,7 +28,7 @@ def draw(fairness: Fairness) -> Canvas:
         handles = []
         for index, name in enumerate(names):
             shift = (index - (len(names) - 1) / 2.0) * width
-            look: dict[str, Any] = {"color": COLOURS[index % len(COLOURS)], "alpha": 0.75}
+            look: Style = {"color": COLOURS[index % len(COLOURS)], "alpha": 0.75}
             if not fairness.feasible[name]:
                 look |= {"hatch": "////", "edgecolor": "white"}
             heights = [fairness.allocations[name][flow] * 1e-6 for flow in flows]

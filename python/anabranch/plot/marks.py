@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+    from anabranch.plot.style import Style
     from anabranch.stats import Estimate
     from anabranch.study.analysis import Analysis
     from anabranch.study.claims import Claim
@@ -269,17 +270,17 @@ def claims(axes: Axes, found: Sequence[Stated], colour: str, *, in_front: bool =
             axes.plot([item.x], [claim.expect], linestyle="none", zorder=4, **arrow_look(claim.kind, colour))
 
 
-def band_look(colour: str) -> dict[str, Any]:
+def band_look(colour: str) -> Style:
     """Style of the bar over a stated value and its tolerance."""
     return {"color": colour, "linewidth": _BAND_WIDTH, "alpha": _BAND_ALPHA}
 
 
-def level_look(colour: str) -> dict[str, Any]:
+def level_look(colour: str) -> Style:
     """Style of the mark at a stated value."""
     return {"color": colour, "marker": "_", "markersize": 7.0}
 
 
-def arrow_look(kind: str, colour: str) -> dict[str, Any]:
+def arrow_look(kind: str, colour: str) -> Style:
     """Style of the arrow from a least or greatest value."""
     return {
         "color": colour, "marker": ARROWS[kind], "markersize": _ARROW_SIZE, "markerfacecolor": "none",
@@ -299,7 +300,7 @@ def references(axes: Axes, view: View, points: Sequence[Point]) -> None:
             axes.hlines([heights[x] for x in xs], begins, ends, **reference_look(index))
 
 
-def reference_look(index: int) -> dict[str, Any]:
+def reference_look(index: int) -> Style:
     """Style of the n-th reference line."""
     style = REFERENCE_STYLES[index % len(REFERENCE_STYLES)]
     return {"color": "#666666", "linewidth": 0.9, "linestyle": style, "zorder": 2}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from anabranch._core.document import Document
+    from anabranch.plot.style import Style
     from anabranch.traces import Traces, Window
 
 _PACKETS = re.compile(r"(\d+) packets?")
@@ -107,13 +108,13 @@ def draw(layout: Layout, panels: Sequence[Panel]) -> Canvas:
     return canvas
 
 
-def _look(layout: Layout, index: int) -> dict[str, Any]:
+def _look(layout: Layout, index: int) -> Style:
     """A colour for each queue, and in grey a dash too."""
     dash = LINE_STYLES[index % len(LINE_STYLES)] if layout.grey else "-"
     return {"color": look(index, grey=layout.grey)[0], "linestyle": dash}
 
 
-def _draw_panel(axes: Axes, panel: Panel, looks: Sequence[tuple[str, dict[str, Any]]]) -> None:
+def _draw_panel(axes: Axes, panel: Panel, looks: Sequence[tuple[str, Style]]) -> None:
     for name, style_of_queue in looks:
         rows = panel.rows.filter(pl.col("queue") == name)
         colour = style_of_queue["color"]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from anabranch.plot.style import Style
     from anabranch.traces import Traces, Window
 
     Values = np.ndarray[Any, np.dtype[np.float64]]
@@ -163,9 +164,7 @@ def _draw_curve(axes: Axes, panel: Panel, name: tuple[str, str], style: Mapping[
     axes.fill_between(middles, low, high, color=style["color"], alpha=_BAND_ALPHA, linewidth=0.0)
 
 
-def _look(
-    layout: Layout, name: tuple[str, str], names: Sequence[tuple[str, str]], flows: Sequence[str]
-) -> dict[str, Any]:
+def _look(layout: Layout, name: tuple[str, str], names: Sequence[tuple[str, str]], flows: Sequence[str]) -> Style:
     """A colour for each flow, and a dash for each of its paths."""
     flow, path = name
     if not flow:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from anabranch.plot.style import Style
     from anabranch.traces import Traces, Window
 
 _NEW_DATA_REASONS = ("new-data", "window-probe")
-_READ_STYLE: dict[str, Any] = {"color": "#444444", "linewidth": 0.9}
+_READ_STYLE: Style = {"color": "#444444", "linewidth": 0.9}
 _MAX_VECTOR_MARKS = 2000  # more marks are drawn as pixels also in an SVG
 
 
@@ -97,7 +98,7 @@ def _legend(canvas: Canvas, paths: Sequence[tuple[str, str]], *, several: bool, 
         colour, marker = look(index)
         label = ", path ".join(name) if several else name[1]
         handles.append(Line2D([], [], color=colour, marker=marker, linestyle="none", label=label))
-    hollow: dict[str, Any] = {"color": "#444444", "marker": "o", "markerfacecolor": "none", "linestyle": "none"}
+    hollow: Style = {"color": "#444444", "marker": "o", "markerfacecolor": "none", "linestyle": "none"}
     handles.append(Line2D([], [], label="repeated", **hollow))
     if shows_read:
         handles.append(Line2D([], [], label="read", **_READ_STYLE))

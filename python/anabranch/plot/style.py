@@ -34,7 +34,10 @@ HATCHES = ("", "////", "....", "xxxx")
 COLUMN_WIDTH = 3.5  # inches: one column of a two-column page of IEEE or ACM
 REFERENCE_STYLES = ((0, (5, 3)), (0, (1, 2)), (0, (5, 2, 1, 2)))
 
-SETTINGS: dict[str, Any] = {
+Style = dict[str, Any]
+"""Keyword arguments of a function of matplotlib; the function determines their types."""
+
+SETTINGS: Style = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 8.0,
@@ -86,7 +89,7 @@ def save_as(figure: Figure, file: Path) -> None:
 
     """
     kind = format_of_suffix(file)
-    metadata: dict[str, Any] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
+    metadata: Style = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
     try:
         with mpl.rc_context(cast("Any", SETTINGS)):
             figure.savefig(file, format=kind, dpi=200, metadata=metadata)

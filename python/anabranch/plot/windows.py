@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
+    from anabranch.plot.style import Style
     from anabranch.traces import Traces, Window
 
     _Path = tuple[str, str]  # names of a flow and of one of its paths
@@ -33,7 +34,7 @@ _BUFFERS: tuple[tuple[str, str, Any], ...] = (
     # Dots in the gaps of the receive buffer's dashes: both lines stay visible where they are equal.
     ("reordering_buffer_bytes", "of which out of order", (2, (1, 5))),
 )
-_THRESHOLD: dict[str, Any] = {"linestyle": (0, (1, 1.2)), "linewidth": 0.8}
+_THRESHOLD: Style = {"linestyle": (0, (1, 1.2)), "linewidth": 0.8}
 _MARKER_DISTANCE = 0.25  # between markers of a curve, as a share of the panel's diagonal
 _MAX_VECTOR_SAMPLES = 4000  # lines with more samples are drawn as pixels also in an SVG
 

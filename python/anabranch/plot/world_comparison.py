@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from matplotlib.lines import Line2D
 
@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
+    from anabranch.plot.style import Style
     from anabranch.study.figures import Figure
     from anabranch.study.world_comparison import WorldComparison
     from anabranch.sweep import Point
 
-_WORLDS: tuple[dict[str, Any], ...] = (
+_WORLDS: tuple[Style, ...] = (
     {"linestyle": "-", "marker": "o", "markersize": 3.4},
     {"linestyle": (0, (3, 1.5)), "marker": "x", "markersize": 4.6},
     {"linestyle": (0, (1, 1)), "marker": "s", "markersize": 3.0, "markerfacecolor": "none"},

@@ -12,7 +12,7 @@ interpreter.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from anabranch._core.simulator import InputErrors
 from anabranch.stack import values
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from anabranch import _native
-    from anabranch.stack.values import Setting
+    from anabranch._core.states import ConnectionReport
+    from anabranch.stack.values import Event, Setting
 
 __all__ = ["Association", "Listener", "Message", "Stack", "Stream", "Tun"]
 
@@ -133,9 +134,9 @@ class Stack:
             call = self._stack.use_address(address, True)
         await answer(call)
 
-    async def reports(self) -> list[dict[str, Any]]:
+    async def reports(self) -> list[ConnectionReport]:
         """State and counters of all connections; docs/reference/endpoint.md lists the keys."""
-        reports: list[dict[str, Any]] = json.loads(await answer(self._stack.reports()))
+        reports: list[ConnectionReport] = json.loads(await answer(self._stack.reports()))
         return reports
 
     async def stop(self, timeout_s: float = values.DRAIN_TIMEOUT_S) -> int:
@@ -207,18 +208,18 @@ class _Connection(Handle):
         reason: str = await answer(call)
         return reason
 
-    async def event(self) -> dict[str, Any] | None:
+    async def event(self) -> Event | None:
         """Wait for the next event, as `anabranch.stack.Stream.event`; `None` after the end of the connection."""
         with InputErrors():
             call = self._handle.event()
-        event: dict[str, Any] | None = json.loads(await answer(call))
+        event: Event | None = json.loads(await answer(call))
         return event
 
-    async def report(self) -> dict[str, Any]:
+    async def report(self) -> ConnectionReport:
         """State and counters, also after the end; docs/reference/endpoint.md lists the keys."""
         with InputErrors():
             call = self._handle.report()
-        report: dict[str, Any] = json.loads(await answer(call))
+        report: ConnectionReport = json.loads(await answer(call))
         return report
 
     async def __aenter__(self) -> Self:

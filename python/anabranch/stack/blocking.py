@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from typing import Self
 
     from anabranch import _native
-    from anabranch.stack.values import Message, Setting, Tun
+    from anabranch._core.states import ConnectionReport
+    from anabranch.stack.values import Event, Message, Setting, Tun
 
 
 def _answer(call: _native.Call, timeout_s: float | None = None) -> Any:
@@ -162,9 +163,9 @@ class Stack:
             call = self._stack.use_address(address, True)
         _answer(call)
 
-    def reports(self) -> list[dict[str, Any]]:
+    def reports(self) -> list[ConnectionReport]:
         """State and counters of all connections; docs/reference/endpoint.md lists the keys."""
-        reports: list[dict[str, Any]] = json.loads(_answer(self._stack.reports()))
+        reports: list[ConnectionReport] = json.loads(_answer(self._stack.reports()))
         return reports
 
     def stop(self, timeout_s: float = values.DRAIN_TIMEOUT_S) -> int:
@@ -268,7 +269,7 @@ class _Connection(Handle):
         reason: str = _answer(call, timeout_s)
         return reason
 
-    def event(self, timeout_s: float | None = None) -> dict[str, Any] | None:
+    def event(self, timeout_s: float | None = None) -> Event | None:
         """Wait for the next event, such as `{"event": "path_up", "path": 1}`; `None` after the end of the connection.
 
         Args:
@@ -277,14 +278,14 @@ class _Connection(Handle):
         """
         with InputErrors():
             call = self._handle.event()
-        event: dict[str, Any] | None = json.loads(_answer(call, timeout_s))
+        event: Event | None = json.loads(_answer(call, timeout_s))
         return event
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> ConnectionReport:
         """State and counters, also after the end; docs/reference/endpoint.md lists the keys."""
         with InputErrors():
             call = self._handle.report()
-        report: dict[str, Any] = json.loads(_answer(call))
+        report: ConnectionReport = json.loads(_answer(call))
         return report
 
     def __enter__(self) -> Self:

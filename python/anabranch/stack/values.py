@@ -24,6 +24,9 @@ BACKLOG = 128
 MAX_READ_BYTES = 65_536
 DRAIN_TIMEOUT_S = 5.0
 
+Event = dict[str, Any]
+"""An event of a connection: `event` has its name, which determines the other keys (docs/how-to/python-stack.md)."""
+
 Setting = str | int | float | bool
 """The value of a setting: a text as in a scenario ("8 MB", "olia"), a number or a truth value."""
 

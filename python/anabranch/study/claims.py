@@ -248,6 +248,8 @@ def read_claims(tables: Sequence[Table[ClaimKeys]], scopes: Mapping[str, Scope])
     claims: dict[str, Claim] = {}
     for table in tables:
         claim = read_claim(table, scopes)
+        if not claim.id:
+            raise table.error('"id" is empty; write a name, unique in the study', "id")
         if claim.id in claims:
             raise table.error(f'there is another claim "{claim.id}"; ids must be unique', "id")
         claims[claim.id] = claim
@@ -321,7 +323,7 @@ def _check_distinct(
             )
 
 
-def _of(where: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _of(where: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return {name: where[name]} if name in where else {}
 
 

@@ -157,12 +157,16 @@ class Table(Generic[K_co]):
 
 
 def _explained(message: str, text: str, number: int) -> str:
-    """The mistake in a line that is not TOML: an array of tables has to come before the tables within it."""
+    """The mistake in a line that is not TOML; an array of tables has to come before the tables within it."""
+    if message == r"Illegal character '\n'":
+        return "a text is not closed at the end of its line: close it with the quote that it begins with"
     lines = text.splitlines()
     header = _HEADER.match(lines[number - 1]) if 0 < number <= len(lines) else None
     if header and header[1] == "[[":
         for earlier, line in enumerate(lines[: number - 1], start=1):
             inner = _HEADER.match(line)
+            if inner and (inner[1], inner[2]) == ("[", header[2]):
+                return f"[{header[2]}] in line {earlier} is one table, and there may be several: write [[{header[2]}]]"
             if inner and inner[2].startswith(f"{header[2]}."):
                 brackets = ("[[", "]]") if inner[1] == "[[" else ("[", "]")
                 name = inner[2].join(brackets)

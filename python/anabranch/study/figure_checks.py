@@ -58,7 +58,7 @@ def _check_published(table: Table[FigureKeys], figure: Figure, published: Publis
 def _check_claims(table: Table[FigureKeys], figure: Figure, scope: Scope, claims: Sequence[Claim]) -> None:
     if figure.together:
         raise table.error('statements are about one subject each: remove "together" or "claims"', "claims")
-    found = [claim for claim in claims if figure.states(claim) and _meet(figure, claim, scope)]
+    found = [claim for claim in claims if figure.states(claim) and _share_a_point(figure, claim, scope)]
     if not found:
         raise table.error(
             f'no statement of kind value, at_least or at_most is about "{figure.metric}" at a point of this figure',
@@ -69,7 +69,7 @@ def _check_claims(table: Table[FigureKeys], figure: Figure, scope: Scope, claims
             raise table.error(f'"{claim.id}" has {claim.expect:g}, which a logarithmic axis cannot show', "log_y")
 
 
-def _meet(figure: Figure, claim: Claim, scope: Scope) -> bool:
+def _share_a_point(figure: Figure, claim: Claim, scope: Scope) -> bool:
     """Whether a figure has a point of a claim."""
     where = claim.quantity.where
     return all(

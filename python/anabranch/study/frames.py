@@ -59,7 +59,7 @@ def _named(target: Path) -> Iterator[None]:
         raise
 
 
-def frame(rows: Sequence[dict[str, Any]]) -> pl.DataFrame:
+def frame(rows: Sequence[Mapping[str, object]]) -> pl.DataFrame:
     """Rows as a frame; a column that a row lacks is null there."""
     return pl.DataFrame(list(rows), infer_schema_length=None)
 

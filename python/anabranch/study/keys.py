@@ -32,6 +32,7 @@ Statistic = Literal["mean", "median", "std"]
 ClaimKind = Literal["value", "at_least", "at_most", "ratio", "difference", "order"]
 
 _Settings = dict[str, Any]
+"""Keys of a scenario or of a kind of figures, which the parser of scenarios or the kind checks."""
 _Values = dict[str, list[Value]]
 _Words = dict[str, Value]
 # A pattern that ends with "$" accepts a line end after it.
@@ -283,7 +284,7 @@ class StudyKeys(Keys):
     """Dimensions of the grid, by name."""
     published: PublishedKeys | UnsetType = UNSET
     """Published values."""
-    figure: list[dict[str, Any]] = []
+    figure: list[_Settings] = []
     """Figures."""
 
 

@@ -213,5 +213,6 @@ def _check(published: Published, path: Path) -> None:
         except (TypeError, ValueError):
             is_number = False
         if not is_number:
-            message = f'"{row[published.value_column]}" in column "{published.value_column}" is not a number'
+            value, column = row[published.value_column], published.value_column
+            message = f'"{value}" in column "{column}" is not a number' if value else f'column "{column}" has no value'
             raise InputError(message, str(path), number)

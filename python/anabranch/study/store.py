@@ -30,7 +30,7 @@ from anabranch.errors import AnabranchError, InputError, not_written
 from anabranch.study.layout import READABLE, SCHEMA, fault, upgraded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from anabranch._core.document import Document
@@ -152,7 +152,7 @@ class StoredRun:
         return self.record().host
 
 
-def _record(entry: dict[str, Any]) -> Record:
+def _record(entry: Mapping[str, Any]) -> Record:
     """Make a record from the JSON object of a line."""
     own = {f.name: f.type for f in fields(Record)}
     lacking = [name for name in own if name != "schema" and name not in entry]
@@ -492,7 +492,7 @@ def _replace(path: Path, lines: Iterable[bytes]) -> int:
     return file
 
 
-def _encode(entry: dict[str, Any]) -> bytes:
+def _encode(entry: Mapping[str, object]) -> bytes:
     text = json.dumps(entry, separators=(",", ":"), allow_nan=False).encode()
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
@@ -506,7 +506,7 @@ def _undamaged(line: bytes) -> bytes | None:
         return None
 
 
-def _decode(line: bytes) -> dict[str, Any] | None:
+def _decode(line: bytes) -> dict[str, object] | None:
     """The record on a line; `None` if the line is damaged."""
     text = _undamaged(line)
     if text is None:

@@ -16,7 +16,7 @@ import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from anabranch import _native
 from anabranch._core.simulator import translated
@@ -92,7 +92,7 @@ class Testbed:
         """Held while interfaces of hosts change."""
         self._failure: RunFailed | None = None
         try:
-            self.layout: dict[str, Any] = json.loads(
+            self.layout: Mapping[str, Any] = json.loads(
                 _native.layout(request.scenario, request.file, list(request.overrides))
             )
         except _native.InputError as error:
@@ -154,8 +154,10 @@ class Testbed:
             _privileged()
             stack.enter_context(signals_end())
             sweep()
-            own = {"pid": os.getpid(), "file": self.request.file, "links": self._links, **priority.before()}
-            own |= {"machine": self.machine} if self.machine else {}
+            own: Lock = {"pid": os.getpid(), "file": self.request.file, "links": self._links}
+            priority.note(own)
+            if self.machine:
+                own["machine"] = self.machine
             stack.enter_context(_locked(self.name, own))
             stack.enter_context(priority.session_first())
             stack.enter_context(controls.loaded(self._controls))
@@ -324,7 +326,7 @@ class Testbed:
             self._stack.callback(thread.join)
             self._stack.callback(self._over.set)
 
-    def _carry_out(self, events: list[dict[str, Any]]) -> None:
+    def _carry_out(self, events: Sequence[Mapping[str, Any]]) -> None:
         """Carry out the events of one time."""
         with self._changing:
             self._switch([event for event in events if "up" in event])
@@ -363,7 +365,7 @@ class Testbed:
                 self._switch(changes)
         return values
 
-    def _switch(self, changes: list[dict[str, Any]]) -> None:
+    def _switch(self, changes: Sequence[Mapping[str, Any]]) -> None:
         """Switch interfaces, then renew the endpoints of those that are up, when both ends are up."""
         wanted: set[str] = set()
         for change in changes:
@@ -419,6 +421,25 @@ class Testbed:
                 hosts.set_flags(self.namespaces[end], end, address, settings.endpoints[address])
 
 
+class Lock(priority.Session, total=False):
+    """Content of the lock file of a testbed."""
+
+    pid: int
+    file: str
+    links: str
+    machine: str
+
+
+class ChangedValue(TypedDict):
+    """A value of a link that a request has changed."""
+
+    link: str
+    direction: str
+    key: str
+    old: object
+    new: object
+
+
 def _label(host: str, number: int) -> str:
     """The part of a namespace's name for a host."""
     return host if _VALID_HOST_NAME.fullmatch(host) else f"host{number}"
@@ -466,7 +487,7 @@ def _hold_mutex() -> Iterator[None]:
 class _locked:  # noqa: N801  used like a function
     """Holds the lock of a testbed; the file contains the process of the holder."""
 
-    def __init__(self, name: str, content: dict[str, Any]) -> None:
+    def __init__(self, name: str, content: Lock) -> None:
         self._path = LOCKS / f"{name}.lock"
         self._content = content
 
@@ -488,21 +509,21 @@ class _locked:  # noqa: N801  used like a function
             os.close(self._handle)
 
 
-def holder(name: str) -> dict[str, Any] | None:
+def holder(name: str) -> Lock | None:
     """Content of a testbed's lock file if its lock is held, else `None`."""
     with _hold_mutex():
         held, content = _read_lock(name)
     return content if held else None
 
 
-def _read_lock(name: str) -> tuple[bool, dict[str, Any]]:
+def _read_lock(name: str) -> tuple[bool, Lock]:
     """Whether the lock of a testbed is held, and the content of its file, by the present or last holder."""
     try:
         handle = os.open(LOCKS / f"{name}.lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False, {}
     try:
-        content: dict[str, Any] = {}
+        content: Lock = {}
         with suppress(ValueError):
             content = json.loads(os.read(handle, 4096))
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -513,7 +534,7 @@ def _read_lock(name: str) -> tuple[bool, dict[str, Any]]:
     return False, content
 
 
-def change(name: str, settings: Sequence[str], direction: str) -> list[dict[str, Any]]:
+def change(name: str, settings: Sequence[str], direction: str) -> list[ChangedValue]:
     """Change the links of a testbed that is up: all settings, or none.
 
     Args:
@@ -529,7 +550,7 @@ def change(name: str, settings: Sequence[str], direction: str) -> list[dict[str,
         RunFailed: If the testbed does not answer.
 
     """
-    values: list[dict[str, Any]] = control.call(_socket_of(name), {"set": list(settings), "direction": direction})
+    values: list[ChangedValue] = control.call(_socket_of(name), {"set": list(settings), "direction": direction})
     return values
 
 
@@ -538,7 +559,7 @@ def _socket_of(name: str) -> Path:
     return LOCKS / (name + _SOCKET)
 
 
-def present(name: str) -> list[tuple[str, list[dict[str, Any] | None]]]:
+def present(name: str) -> list[tuple[str, list[Mapping[str, object] | None]]]:
     """The links of a testbed that is up, each with the present values of both directions; empty without a socket.
 
     A direction that another machine emulates has no values.
@@ -549,10 +570,10 @@ def present(name: str) -> list[tuple[str, list[dict[str, Any] | None]]]:
     return [(link, models) for link, models in control.call(path, {})]
 
 
-def tunnels(name: str) -> list[dict[str, Any]]:
+def tunnels(name: str) -> list[Mapping[str, object]]:
     """Counters of the tunnels of a testbed on two machines, by link; none without its socket."""
     path = _socket_of(name)
-    counters: list[dict[str, Any]] = control.call(path, {"tunnels": True}) if path.exists() else []
+    counters: list[Mapping[str, object]] = control.call(path, {"tunnels": True}) if path.exists() else []
     return counters
 
 
@@ -564,7 +585,7 @@ def existing() -> Iterator[tuple[str, str]]:
             yield match[1], namespace
 
 
-def kept() -> dict[str, dict[str, Any]]:
+def kept() -> dict[str, Lock]:
     """The testbeds that are up, by name, with the contents of their lock files (`pid`, `file`)."""
     with _hold_mutex():
         names = sorted(file.stem for file in LOCKS.glob("*.lock"))

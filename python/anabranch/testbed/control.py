@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from anabranch.errors import InputError, RunFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 _GREETING = b"ready\n"
@@ -37,7 +37,7 @@ class Server:
 
     """
 
-    def __init__(self, path: Path, handle: Callable[[dict[str, Any]], Any]) -> None:
+    def __init__(self, path: Path, handle: Callable[[Mapping[str, Any]], Any]) -> None:
         self._path = path
         self._handle = handle
         self._over = threading.Event()
@@ -88,7 +88,7 @@ class Server:
         caller.sendall(json.dumps(answer).encode() + b"\n")
 
 
-def call(path: Path, request: dict[str, Any]) -> Any:
+def call(path: Path, request: Mapping[str, object]) -> Any:
     """Send a request to the socket of a testbed and return the answer.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import subprocess
 from functools import cache
-from typing import Any
+from typing import TypedDict
 
 from anabranch._core.program import Program
 from anabranch.errors import RunFailed
@@ -69,8 +69,18 @@ def unload(control: str) -> None:
     _ask("unload", control)
 
 
-def _list() -> dict[str, Any]:
-    answer: dict[str, Any] = json.loads(_ask("list", "--json"))
+class _Loaded(TypedDict):
+    name: str
+    number: int
+
+
+class _Listed(TypedDict):
+    available: list[str]
+    loaded: list[_Loaded] | None
+
+
+def _list() -> _Listed:
+    answer: _Listed = json.loads(_ask("list", "--json"))
     return answer
 
 

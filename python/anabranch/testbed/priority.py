@@ -6,10 +6,10 @@ import os
 import re
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _HIGHEST_NICE = -20
 
@@ -32,14 +32,23 @@ def session_first() -> Iterator[None]:
         _set(before)
 
 
-def before() -> dict[str, int]:
-    """The session and its priority, to call before `session_first`; an argument of `give_back`."""
+class Session(TypedDict, total=False):
+    """A session, and its priority if that is known and not the highest."""
+
+    session: int
+    nice: int
+
+
+def note(known: Session) -> None:
+    """Enter this session and its priority, to call before `session_first`."""
+    known["session"] = os.getsid(0)
     nice = _nice()
-    return {"session": os.getsid(0)} | ({} if nice is None or nice == _HIGHEST_NICE else {"nice": nice})
+    if nice is not None and nice != _HIGHEST_NICE:
+        known["nice"] = nice
 
 
-def give_back(known: dict[str, Any]) -> None:
-    """Restore the priority of a killed process's session; `known` is the result of `before` in that process."""
+def give_back(known: Mapping[str, object]) -> None:
+    """Restore the priority of a killed process's session; `known` has the entries of `note` in that process."""
     session, nice = known.get("session"), known.get("nice")
     if not isinstance(session, int) or not isinstance(nice, int):
         return

@@ -30,6 +30,7 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
 ";
 
     const COMMANDS: [&str; 7] = ["socks", "reverse", "convert", "router", "uplinks", "watch", "check"];
+    const OPTIONS: [&str; 4] = ["--config", "--print", "--json", "--to"];
 
     pub fn main() -> ExitCode {
         let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -116,13 +117,17 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             ["--version" | "-V"] => print(concat!("anabranch-proxy ", env!("CARGO_PKG_VERSION"), "\n")),
             [] | ["help"] => print(USAGE),
             [other, ..] => {
-                let remedy = config::nearest(other, &COMMANDS).map_or_else(
-                    || "see anabranch-proxy --help".to_owned(),
-                    |near| format!("did you mean \"{near}\"?"),
-                );
-                Err(Error::Input(format!("unknown command \"{other}\"; {remedy}")))
+                Err(Error::Input(format!("unknown command \"{other}\"; {}", remedy(other, &COMMANDS))))
             }
         }
+    }
+
+    /// Suggests the valid word with the nearest spelling, or the help.
+    fn remedy(word: &str, valid: &[&str]) -> String {
+        config::nearest(word, valid).map_or_else(
+            || "see anabranch-proxy --help".to_owned(),
+            |near| format!("did you mean \"{near}\"?"),
+        )
     }
 
     /// Splits each argument `--option=value` into the option and its value.
@@ -214,9 +219,11 @@ anabranch-proxy check [--json] [--to HOST:PORT | --config FILE]
             [] => Ok(None),
             ["--config", file] => Ok(Some(Path::new(file))),
             ["--config"] => Err(Error::Input("--config needs the name of a file".to_owned())),
-            ["--config", _, more, ..] => Err(Error::Input(format!("unexpected argument \"{more}\""))),
+            ["--config", _, more, ..] => Err(Error::Input(format!(
+                "unexpected argument \"{more}\"; remove it, or see anabranch-proxy --help"
+            ))),
             [other, ..] => {
-                Err(Error::Input(format!("unknown option \"{other}\"; see anabranch-proxy --help")))
+                Err(Error::Input(format!("unknown option \"{other}\"; {}", remedy(other, &OPTIONS))))
             }
         }
     }

@@ -25,7 +25,7 @@ use place::Text;
 pub use place::nearest;
 pub use reverse::{Balance, Host, Reverse};
 use reverse::{check_reverse, reverse_forwarder};
-pub use router::{Bypass, Only, Router};
+pub use router::{Bypass, ProxiedServers, Router};
 use serde::Deserialize;
 pub use server::{Server, WeightedServer};
 use std::io::ErrorKind;

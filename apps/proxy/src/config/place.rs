@@ -19,8 +19,35 @@ impl Text<'_> {
         let Some(place) = place else { return Error::Input(format!("{}: {message}", self.file)) };
         let before = self.text.get(..place.start).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
-        Error::Input(format!("{}:{line}: {message}", self.file))
+        let key = key_before(before).filter(|_| is_about_a_value(&message));
+        let key = key.map_or_else(String::new, |key| format!("{key}: "));
+        Error::Input(format!("{}:{line}: {key}{message}", self.file))
     }
+}
+
+/// Returns the key of the value that follows a text, if both are on one line.
+fn key_before(text: &str) -> Option<&str> {
+    let line = text.rsplit('\n').next()?;
+    let (mut last_in_table, mut open_quote) = (vec![None], None);
+    for (at, letter) in line.char_indices() {
+        match letter {
+            _ if open_quote == Some(letter) => open_quote = None,
+            _ if open_quote.is_some() => {}
+            '"' | '\'' => open_quote = Some(letter),
+            '{' => last_in_table.push(None),
+            '}' => drop(last_in_table.pop()),
+            '=' => last_in_table.last_mut().into_iter().for_each(|last| *last = Some(at)),
+            _ => {}
+        }
+    }
+    let before = line[..last_in_table.into_iter().flatten().next_back()?].trim_end();
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+    before.rsplit(|letter| !is_part(letter)).next().filter(|key| !key.is_empty())
+}
+
+/// True for a message about the type or form of a value. Such a message names the value, but not its key.
+fn is_about_a_value(message: &str) -> bool {
+    ["expected ", "not an IP address", "unknown value "].iter().any(|start| message.starts_with(start))
 }
 
 /// Translates a message of the TOML parser: names are in quotation marks, and types have the names that TOML uses.
@@ -186,11 +213,11 @@ mod tests {
             ("[watch]\nport = 1", "2: unknown key \"port\"; valid keys: listen, beyond_loopback"),
             (
                 "[socks.via]\nproxy = \"a:1\"\nprotocol = \"sock\"",
-                "3: unknown value \"sock\"; did you mean \"socks\"?",
+                "3: protocol: unknown value \"sock\"; did you mean \"socks\"?",
             ),
             (
                 "[socks.via]\nproxy = \"a:1\"\nprotocol = \"http\"",
-                "3: unknown value \"http\"; valid values: socks, convert",
+                "3: protocol: unknown value \"http\"; valid values: socks, convert",
             ),
             (
                 "[[socks.user]]\nname = \"a\"",
@@ -209,30 +236,54 @@ mod tests {
     }
 
     #[test]
+    fn key_belongs_to_the_value_after_it() {
+        for (before, key) in [
+            ("a = 1\nlisten = ", Some("listen")),
+            ("to = [{ to = \"x=y\", weight = ", Some("weight")),
+            ("to = [{ to = \"x\", weight = 2 }, ", Some("to")),
+            ("to = [\"x=y\", ", Some("to")),
+            ("to = ['x=\"', ", Some("to")),
+            ("to = [\n  ", None),
+            ("[reverse", None),
+        ] {
+            assert_eq!(super::key_before(before), key, "{before}");
+        }
+    }
+
+    #[test]
     fn wrong_type_has_its_toml_name() {
         for (text, message) in [
             (
                 "[socks]\nlisten = \"127.0.0.1:1080\"",
-                "2: expected a list, such as [\"one\", \"another\"], but found the text \"127.0.0.1:1080\"",
+                "2: listen: expected a list, such as [\"one\", \"another\"], but found the text \"127.0.0.1:1080\"",
             ),
             (
                 "[socks]\nlisten = [\"localhost:1080\"]",
-                "2: not an IP address with a port; write for example 127.0.0.1:1080 or [::1]:1080",
+                "2: listen: not an IP address with a port; write for example 127.0.0.1:1080 or [::1]:1080",
             ),
             (
                 "[limits]\nhandshake_timeout = 10",
-                "2: expected a text in quotation marks (with a unit for an amount, such as \"10 s\"), but found the number 10",
+                "2: handshake_timeout: expected a text in quotation marks (with a unit for an amount, such as \"10 s\"), but found the number 10",
             ),
-            ("[limits]\nmax_connections = -1", "2: expected a whole number from 0, but found the number -1"),
-            ("[router]\nport = 70000", "2: expected a whole number up to 65535, but found the number 70000"),
-            ("[socks]\nmultipath_upstream = 1", "2: expected true or false, but found the number 1"),
+            (
+                "[limits]\nmax_connections = -1",
+                "2: max_connections: expected a whole number from 0, but found the number -1",
+            ),
+            (
+                "[router]\nport = 70000",
+                "2: port: expected a whole number up to 65535, but found the number 70000",
+            ),
+            (
+                "[socks]\nmultipath_upstream = 1",
+                "2: multipath_upstream: expected true or false, but found the number 1",
+            ),
             (
                 "[reverse]\nname = \"web\"",
                 "1: expected a list of tables, each with the heading [[name]], but found a table",
             ),
             (
                 "[[uplink]]\ninterface = \"w0\"\ngateway = \"there\"",
-                "3: not an IP address; write for example 192.0.2.1 or 2001:db8::1",
+                "3: gateway: not an IP address; write for example 192.0.2.1 or 2001:db8::1",
             ),
         ] {
             let error = Config::parse(text, "proxy.toml").expect_err(text).to_string();

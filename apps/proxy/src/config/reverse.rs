@@ -246,7 +246,7 @@ mod tests {
             ),
             (
                 "to = [\"192.0.2.1:80\"]\nbalance = \"robin\"".to_owned(),
-                "proxy.toml:5: unknown value \"robin\"; valid values: first, round-robin, least-connections, source",
+                "proxy.toml:5: balance: unknown value \"robin\"; valid values: first, round-robin, least-connections, source",
             ),
             (
                 "to = [\n{ to = \"192.0.2.1:80\", wieght = 2 }]".to_owned(),
@@ -255,13 +255,13 @@ mod tests {
             ("to = [{ weight = 2 }]".to_owned(), "proxy.toml:4: the key \"to\" is missing"),
             (
                 "to = [{ to = \"192.0.2.1:80\", weight = 65536 }]".to_owned(),
-                "proxy.toml:4: expected a whole number up to 65535, but found the number 65536",
+                "proxy.toml:4: weight: expected a whole number up to 65535, but found the number 65536",
             ),
             (
                 "to = [{ to = \"192.0.2.1:80\", weight = -1 }]".to_owned(),
-                "proxy.toml:4: expected a whole number up to 65535, but found the number -1",
+                "proxy.toml:4: weight: expected a whole number up to 65535, but found the number -1",
             ),
-            ("to = [80]".to_owned(), "proxy.toml:4: expected a server, such as \"192.0.2.1:443\""),
+            ("to = [80]".to_owned(), "proxy.toml:4: to: expected a server, such as \"192.0.2.1:443\""),
             ("to = [\"192.0.2.1\"]".to_owned(), "proxy.toml:4: \"192.0.2.1\" is not ADDRESS:PORT"),
             (host(""), "proxy.toml: a [[reverse.host]] of web has no name"),
             (host("\"*\""), "proxy.toml:5: \"*\" has a * in the wrong place"),

@@ -35,13 +35,13 @@ pub struct Router {
     #[serde(default)]
     pub bypass: Bypass,
     /// The only servers to which connections go through the upstream proxy; without it, all but those of `bypass`.
-    pub only: Option<Spanned<Only>>,
+    pub only: Option<Spanned<ProxiedServers>>,
 }
 
 /// The only servers to which connections go through the upstream proxy.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Only {
+pub struct ProxiedServers {
     /// Networks of the servers.
     pub networks: Vec<Spanned<Network>>,
     /// Names of the servers. The router's resolver supplies their addresses.
@@ -141,8 +141,8 @@ pub(super) fn check_router(router: &Router, text: &Text<'_>) -> Result<(), Error
 }
 
 /// Refuses an empty table, and servers that are in `bypass` as well.
-fn check_only(only: &Spanned<Only>, bypass: &Bypass, text: &Text<'_>) -> Result<(), Error> {
-    let Only { networks, names } = only.as_ref();
+fn check_only(only: &Spanned<ProxiedServers>, bypass: &Bypass, text: &Text<'_>) -> Result<(), Error> {
+    let ProxiedServers { networks, names } = only.as_ref();
     if networks.is_empty() && names.is_empty() {
         let message = "[router.only] is empty, so nothing would go through the proxy; add networks or names";
         return Err(text.error(Some(only.span()), message));

@@ -118,7 +118,11 @@ fn protocol_of_via_defaults_to_socks() {
     };
     assert_eq!(parse(""), Ok(Protocol::Socks));
     assert_eq!(parse("protocol = \"convert\""), Ok(Protocol::Convert));
-    assert!(parse("protocol = \"http\"").unwrap_err().starts_with("proxy.toml:3: unknown value \"http\""));
+    assert!(
+        parse("protocol = \"http\"")
+            .unwrap_err()
+            .starts_with("proxy.toml:3: protocol: unknown value \"http\"")
+    );
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::limits::connection_table::ConnectionEntry;
 use crate::limits::targets::Targets;
 use crate::log::RateLimited;
-use crate::relay::{First, relay};
+use crate::relay::{StreamPrefixes, relay};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, close_gracefully, write_all};
 use crate::upstream::connect::connect_to;
@@ -273,7 +273,7 @@ impl Service for Converter {
                 if send_tlvs(&client, &answer).await {
                     let watched = watch::register(self.name(), peer, &target);
                     // Ignore errors: the relay has already reset both connections.
-                    let first = First { up: first, ..First::default() };
+                    let first = StreamPrefixes { up: first, ..StreamPrefixes::default() };
                     let idle = self.limits.idle_timeout.duration();
                     drop(relay(client, server, first, &watched.carried, idle).await);
                 }

@@ -9,7 +9,7 @@ use crate::config::{Host, Limits, Reverse, WeightedServer};
 use crate::error::Error;
 use crate::limits::connection_table::ConnectionEntry;
 use crate::log::RateLimited;
-use crate::relay::{First, MayRelay, relay};
+use crate::relay::{MayRelay, StreamPrefixes, relay};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, write_all};
 use crate::upstream::connect::attempt_in_order;
@@ -211,7 +211,7 @@ impl Service for Proxy {
                 let to = server.peer_addr().map_or_else(|_| String::new(), |to| to.to_string());
                 let watched = watch::register(self.name(), origin, &to);
                 let may_relay = self.refuses_header(peer).then_some(has_no_header as MayRelay);
-                let first = First { up: read, may_relay, ..First::default() };
+                let first = StreamPrefixes { up: read, may_relay, ..StreamPrefixes::default() };
                 let idle = self.limits.idle_timeout.duration();
                 let relaying = async {
                     write_all(&server, &self.header(origin, local)).await?;

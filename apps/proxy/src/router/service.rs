@@ -12,7 +12,7 @@ use crate::instance_lock::{InstanceLock, check_permission};
 use crate::limits::connection_table::ConnectionEntry;
 use crate::listen::intercept;
 use crate::log::{self, RateLimited};
-use crate::relay::{First, relay};
+use crate::relay::{StreamPrefixes, relay};
 use crate::serve::Service;
 use crate::sockopt::is_multipath;
 use crate::socks::wire::Target;
@@ -241,7 +241,7 @@ impl Service for Proxy {
                 self.log_first_plain_tcp(&server);
                 let watched = watch::register_intercepted(self.name(), peer, &target);
                 // Ignore errors: the relay has already reset both connections.
-                let first = First { down, ..First::default() };
+                let first = StreamPrefixes { down, ..StreamPrefixes::default() };
                 drop(relay(host, server, first, &watched.carried, self.limits.idle_timeout.duration()).await);
             }
             // Dropping the stream resets the host's connection. There is no other way to report the failure to the

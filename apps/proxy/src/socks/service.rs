@@ -12,7 +12,7 @@ use crate::limits::connection_table::ConnectionEntry;
 use crate::limits::descriptors::max_associations;
 use crate::limits::targets::Targets;
 use crate::log::RateLimited;
-use crate::relay::{First, relay};
+use crate::relay::{StreamPrefixes, relay};
 use crate::serve::Service;
 use crate::stream::{StreamOptions, Transport, close_gracefully};
 use crate::upstream::connect::connect;
@@ -51,12 +51,12 @@ pub struct Proxy {
 }
 
 /// The servers' side of a UDP association.
-enum Far<'a> {
+enum ServersSide<'a> {
     Exit(Box<Exit<'a>>),
     Upstream(UpstreamSide),
 }
 
-impl Side for Far<'_> {
+impl Side for ServersSide<'_> {
     async fn receive(&mut self) -> io::Result<Datagram> {
         match self {
             Self::Exit(exit) => exit.receive().await,
@@ -143,22 +143,32 @@ impl Proxy {
             // Ignore errors: the relay has already reset both connections.
             let idle = self.limits.idle_timeout.duration();
             drop(
-                relay(client, server, First { up: first, down, ..First::default() }, &watched.carried, idle)
-                    .await,
+                relay(
+                    client,
+                    server,
+                    StreamPrefixes { up: first, down, ..StreamPrefixes::default() },
+                    &watched.carried,
+                    idle,
+                )
+                .await,
             );
         }
     }
 
     /// Opens the servers' side of a UDP association.
-    async fn open_far_side(&self, account: &Client) -> Result<Far<'_>, NotConnected> {
+    async fn open_servers_side(&self, account: &Client) -> Result<ServersSide<'_>, NotConnected> {
         if !self.settings.udp {
             return Err((Reply::CommandNotSupported, "UDP is refused because of udp = false".to_owned()));
         }
         let Some(via) = &self.via else {
-            return Ok(Far::Exit(Box::new(Exit::new(&self.targets, &self.resolver, account.clone()))));
+            return Ok(ServersSide::Exit(Box::new(Exit::new(
+                &self.targets,
+                &self.resolver,
+                account.clone(),
+            ))));
         };
         let opening = via.open_datagrams(|| Ok(Vec::new()));
-        Ok(Far::Upstream(within_connect_timeout(&self.limits, opening).await?))
+        Ok(ServersSide::Upstream(within_connect_timeout(&self.limits, opening).await?))
     }
 
     /// Serves a UDP association until its TCP connection ends, or its stream of datagrams.
@@ -166,7 +176,7 @@ impl Proxy {
         let opening = async {
             let full = || (Reply::Failure, "too many UDP associations; see max_connections".to_owned());
             let permit = self.associations.try_acquire().map_err(|_| full())?;
-            Ok((permit, self.open_far_side(account).await?))
+            Ok((permit, self.open_servers_side(account).await?))
         };
         let (_permit, mut far) = match opening.await {
             Ok(opened) => opened,

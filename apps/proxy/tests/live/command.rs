@@ -36,9 +36,10 @@ fn options_may_have_any_order_and_form() {
         (&["check", "--to"][..], "--to needs HOST:PORT"),
         (&["check", "--to", "x:1", "--config", "y"], "--to HOST:PORT or --config FILE, but not both"),
         (&["check", "--config", "y", "--to", "x:1"], "--to HOST:PORT or --config FILE, but not both"),
-        (&["socks", "--config", "y", "z"], "unexpected argument \"z\""),
+        (&["socks", "--config", "y", "z"], "unexpected argument \"z\"; remove it"),
         (&["sock"], "unknown command \"sock\"; did you mean \"socks\"?"),
-        (&["socks", "--listen=1"], "unknown option \"--listen\""),
+        (&["socks", "--listen=1"], "unknown option \"--listen\"; see anabranch-proxy --help"),
+        (&["socks", "--confg", "y"], "unknown option \"--confg\"; did you mean \"--config\"?"),
     ] {
         let (status, _, all) = run(words);
         assert!(status == Some(2) && all.contains(message) && all.lines().count() == 1, "{words:?} {all}");

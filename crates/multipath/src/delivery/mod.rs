@@ -38,8 +38,8 @@ pub struct Snapshot {
     again: bool,
 }
 
-/// The newest packet that the present acknowledgement reports, and the time of the delivery before it was
-/// sent.
+/// The newest packet that the present acknowledgement reports, and the intervals of its rate sample: between two
+/// transmissions, and between two acknowledgements.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     snapshot: Snapshot,

@@ -26,7 +26,7 @@
 #include <unistd.h>
 #include <usrsctp.h>
 
-enum { HEAD = 12, LONGEST = 1 << 20, MIDST = 200 };
+enum { HEAD = 12, MAX_MESSAGE_BYTES = 1 << 20, MIDDLE_MESSAGE = 200 };
 
 static void fail(const char *what) {
     fprintf(stderr, "usrsctp-peer: %s: %s\n", what, strerror(errno));
@@ -48,7 +48,7 @@ static struct sockaddr_in address(const char *text, const char *port) {
 /* Sends the messages of standard input until its end. */
 static void *send_messages(void *argument) {
     struct socket *association = argument;
-    static unsigned char bytes[LONGEST];
+    static unsigned char bytes[MAX_MESSAGE_BYTES];
     unsigned char head[HEAD];
     while (read_all(head, HEAD)) {
         uint16_t stream, flags;
@@ -58,7 +58,7 @@ static void *send_messages(void *argument) {
         memcpy(&ppid, head + 4, 4);
         memcpy(&len, head + 8, 4);
         len = ntohl(len);
-        if (len > LONGEST || !read_all(bytes, len)) {
+        if (len > MAX_MESSAGE_BYTES || !read_all(bytes, len)) {
             errno = EINVAL;
             fail("input");
         }
@@ -82,7 +82,7 @@ static void *send_messages(void *argument) {
 /* Writes received messages to standard output until the association ends; a long message may be received in several
    parts. */
 static void receive_messages(struct socket *association, struct sockaddr_in *further) {
-    static unsigned char bytes[LONGEST];
+    static unsigned char bytes[MAX_MESSAGE_BYTES];
     size_t have = 0, messages = 0;
     for (;;) {
         struct sctp_rcvinfo info;
@@ -90,7 +90,7 @@ static void receive_messages(struct socket *association, struct sockaddr_in *fur
         socklen_t from_len = sizeof from, info_len = sizeof info;
         unsigned int info_type = 0;
         int flags = 0;
-        ssize_t len = usrsctp_recvv(association, bytes + have, LONGEST - have, (struct sockaddr *)&from, &from_len,
+        ssize_t len = usrsctp_recvv(association, bytes + have, MAX_MESSAGE_BYTES - have, (struct sockaddr *)&from, &from_len,
                                     &info, &info_len, &info_type, &flags);
         if (len < 0)
             fail("receive");
@@ -113,7 +113,7 @@ static void receive_messages(struct socket *association, struct sockaddr_in *fur
         if (fwrite(head, 1, HEAD, stdout) != HEAD || fwrite(bytes, 1, have, stdout) != have || fflush(stdout) != 0)
             fail("output");
         have = 0;
-        if (++messages == MIDST && further != NULL &&
+        if (++messages == MIDDLE_MESSAGE && further != NULL &&
             usrsctp_bindx(association, (struct sockaddr *)further, 1, SCTP_BINDX_ADD_ADDR) != 0)
             fail("bindx");
     }

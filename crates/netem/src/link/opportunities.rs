@@ -29,12 +29,12 @@ pub struct Opportunities {
     left: u64,
     /// Bytes of all packets sent.
     used: u64,
-    last: Last,
+    last: LastPacket,
 }
 
 /// The last packet, of which a part may not have left yet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last {
+struct LastPacket {
     /// The packet's first opportunity, and the bytes of this opportunity that the packet used.
     first: (u64, u64),
     len: u64,
@@ -58,7 +58,7 @@ impl Opportunities {
             current: 0,
             left: OPPORTUNITY_BYTES,
             used: 0,
-            last: Last::default(),
+            last: LastPacket::default(),
         };
         trace.first = trace.first_from(Time::ZERO);
         trace.current = trace.first;
@@ -73,7 +73,7 @@ impl Opportunities {
         }
         let mut missing = u64::from(len);
         self.used += missing;
-        self.last = Last { first: (self.current, missing.min(self.left)), len: missing };
+        self.last = LastPacket { first: (self.current, missing.min(self.left)), len: missing };
         while missing > self.left {
             missing -= self.left;
             self.current += 1;
@@ -102,7 +102,7 @@ impl Opportunities {
 
     /// Bytes of the last packet that leave after `now`.
     fn unsent(&self, now: Time) -> u64 {
-        let Last { first: (first, share), len } = self.last;
+        let LastPacket { first: (first, share), len } = self.last;
         let passed = self.first_from(now.just_after()).saturating_sub(first);
         let sent = if passed == 0 { 0 } else { share + (passed - 1) * OPPORTUNITY_BYTES };
         len.saturating_sub(sent)

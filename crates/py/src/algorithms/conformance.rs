@@ -40,14 +40,14 @@ pub(crate) fn check_congestion(
 #[derive(Deserialize)]
 struct Line {
     now_ns: u64,
-    after: Vec<After>,
+    after: Vec<PathWindow>,
     path: u8,
     #[serde(flatten)]
     event: Event,
 }
 
 #[derive(Deserialize)]
-struct After {
+struct PathWindow {
     path: u8,
     cwnd: u64,
     ssthresh: Option<u64>,

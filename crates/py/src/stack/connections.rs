@@ -81,7 +81,8 @@ impl Listener {
     }
 }
 
-/// The calls that streams and associations have in common. A class has one block of methods.
+/// The calls that streams and associations have in common. Python's classes have copies of them, because a class has only
+/// one block of methods.
 trait Connection: Send + Sync + 'static {
     fn id(&self) -> ConnectionId;
     fn addresses(&self) -> (Option<String>, Option<String>);

@@ -16,7 +16,7 @@ const MAX_ADDRESSES: usize = 1024;
 
 /// The remote end of a new connection, and the local one if the caller has chosen it.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Between {
+pub enum RequestedEnds {
     /// Any local address, and these addresses and this port of the peer.
     Remote(Vec<IpAddr>, u16),
     /// The local end that the caller has chosen, and the remote end.
@@ -27,7 +27,7 @@ pub enum Between {
 #[derive(Clone, Debug)]
 pub enum Call {
     /// Opens a connection. The result is the connection, `None` if it was refused.
-    Connect { protocol: Protocol, between: Between, got: Option<ConnectionId> },
+    Connect { protocol: Protocol, between: RequestedEnds, got: Option<ConnectionId> },
     /// Listens on a port. The result is whether it was accepted.
     Listen { listening: Listening, accepted: bool },
     /// Closes a listener.
@@ -251,19 +251,19 @@ pub fn read_addresses(fields: &mut Fields<'_>) -> Result<Vec<Address>, Malformed
     if addresses.len() <= MAX_ADDRESSES { Ok(addresses) } else { Err(Malformed) }
 }
 
-fn put_between(between: &Between, out: &mut Vec<u8>) {
+fn put_between(between: &RequestedEnds, out: &mut Vec<u8>) {
     let (local, port, remote, remote_port) = match between {
-        Between::Remote(remote, port) => (&[][..], 0, remote, *port),
-        Between::Ends(ends) => (&ends.local[..], ends.local_port, &ends.remote, ends.remote_port),
+        RequestedEnds::Remote(remote, port) => (&[][..], 0, remote, *port),
+        RequestedEnds::Ends(ends) => (&ends.local[..], ends.local_port, &ends.remote, ends.remote_port),
     };
-    out.put_flag(matches!(between, Between::Ends(_)));
+    out.put_flag(matches!(between, RequestedEnds::Ends(_)));
     out.put_list(local.iter().copied(), put_address);
     out.put_number(port.into());
     out.put_list(remote.iter(), |&address, out| out.put_address(address));
     out.put_number(remote_port.into());
 }
 
-fn read_between(fields: &mut Fields<'_>) -> Result<Between, Malformed> {
+fn read_between(fields: &mut Fields<'_>) -> Result<RequestedEnds, Malformed> {
     let has_ends = fields.flag()?;
     let (local, local_port) = (read_addresses(fields)?, fields.small()?);
     let (remote, remote_port) = (fields.list(Fields::address)?, fields.small()?);
@@ -271,12 +271,12 @@ fn read_between(fields: &mut Fields<'_>) -> Result<Between, Malformed> {
         return Err(Malformed);
     }
     if !has_ends {
-        return Ok(Between::Remote(remote, remote_port));
+        return Ok(RequestedEnds::Remote(remote, remote_port));
     }
     if local.is_empty() || remote.is_empty() || local[0].ip.is_ipv4() != remote[0].is_ipv4() {
         return Err(Malformed);
     }
-    Ok(Between::Ends(Ends { local, local_port, remote, remote_port }))
+    Ok(RequestedEnds::Ends(Ends { local, local_port, remote, remote_port }))
 }
 
 fn put_write(write: &Write, out: &mut Vec<u8>) {

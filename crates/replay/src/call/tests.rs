@@ -17,8 +17,8 @@ fn calls() -> Vec<Call> {
     };
     let change = |change| Call::ChangeStreams { id, change, accepted: true };
     vec![
-        Call::Connect { protocol: protocol(), between: Between::Remote(vec![v6], 80), got: None },
-        Call::Connect { protocol: protocol(), between: Between::Ends(ends), got: Some(id) },
+        Call::Connect { protocol: protocol(), between: RequestedEnds::Remote(vec![v6], 80), got: None },
+        Call::Connect { protocol: protocol(), between: RequestedEnds::Ends(ends), got: Some(id) },
         Call::Listen { listening: Listening { protocol: sctp, port: 7, backlog }, accepted: true },
         Call::StopListening(Transport::Udp, 65_535),
         Call::Accept { at: (Transport::Tcp, 80), got: id },
@@ -80,6 +80,6 @@ fn impossible_addresses_are_malformed() {
     out.clear();
     let local = vec![Address::new([10, 0, 0, 1].into(), 1500)];
     let remote = vec![[0xfd00, 0, 0, 0, 0, 0, 0, 1].into()];
-    put_between(&Between::Ends(Ends { local, local_port: 0, remote, remote_port: 1 }), &mut out);
+    put_between(&RequestedEnds::Ends(Ends { local, local_port: 0, remote, remote_port: 1 }), &mut out);
     assert!(read_between(&mut Fields(&out)).is_err());
 }

@@ -100,7 +100,7 @@ fn default(key: &key::Key, defaults: &[Defaults]) -> Default {
 }
 
 /// A key of a flow that its protocol does not have: it names links, or belongs to the application.
-pub(crate) struct Own {
+pub(crate) struct OwnKey {
     pub key: Key,
     /// The protocol's key before which it stands in documents.
     pub before: &'static str,
@@ -109,8 +109,8 @@ pub(crate) struct Own {
 }
 
 /// The keys of this crate among the settings of protocols.
-pub(crate) static OWN: &[Own] = &[
-    Own {
+pub(crate) static OWN: &[OwnKey] = &[
+    OwnKey {
         key: Key::new(
             "initial_path",
             Shape::Either(&[Shape::Path, Shape::List { of: &Shape::Path, min: 1, max: 2 }]),
@@ -123,7 +123,7 @@ pub(crate) static OWN: &[Own] = &[
         before: "scheduler",
         place: Place { part: Part::Protocol, unless_default: true },
     },
-    Own {
+    OwnKey {
         key: Key::new(
             "backup",
             Shape::List { of: &Shape::Name, min: 0, max: 255 },
@@ -134,7 +134,7 @@ pub(crate) static OWN: &[Own] = &[
         before: "syn_retransmission",
         place: Place { part: Part::Multipath, unless_default: false },
     },
-    Own {
+    OwnKey {
         key: Key::new(
             "initial_path",
             Shape::Either(&[
@@ -152,7 +152,7 @@ pub(crate) static OWN: &[Own] = &[
         before: "nr_sack",
         place: Place { part: Part::Multipath, unless_default: true },
     },
-    Own {
+    OwnKey {
         key: Key::new("ordered", Shape::Flag, Default::Is("true"), "Deliver messages in order within each stream.")
             .only(Protocols::ANY_SCTP),
         before: "streams",

@@ -57,7 +57,7 @@ impl Copies {
         self.copies.front()
     }
 
-    /// Time of the last transmission until `until`.
+    /// Time of the last transmission that is not later than `until`.
     pub fn last_before(&self, until: Time) -> Option<Time> {
         self.copies.iter().map(|copy| copy.sent_at).take_while(|&sent_at| sent_at <= until).last()
     }

@@ -5,7 +5,7 @@ use super::arrivals::{ArrivingFlow, ArrivingFlows};
 use super::delivery::Service;
 use super::flow::{Flow, Parts};
 use super::hosts::Hosts;
-use super::ports::{self, Own, Services};
+use super::ports::{self, OwnPort, Services};
 use super::relay::{BUFFER_BYTES, Relays};
 use super::side::{RECEIVER, SENDER};
 use super::template::Template;
@@ -235,7 +235,7 @@ impl<'a> Setup<'a> {
         leg: Leg,
         hosts: &mut Hosts,
         nodes: [usize; 2],
-        (services, own): (&mut Services<'a>, Own),
+        (services, own): (&mut Services<'a>, OwnPort),
     ) -> Result<Parts, String> {
         let plan = self.plan()?;
         let transfers = self.transfers(leg, &plan);

@@ -16,7 +16,7 @@ const FIRST_SERVICE_PORT: u16 = 5_001;
 
 /// Port of a connecting end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Own {
+pub struct OwnPort {
     /// Port of the end.
     pub port: u16,
     /// Number of earlier connections of the host with the same port. They use other listeners.
@@ -25,7 +25,7 @@ pub struct Own {
 
 /// The ports of the connecting ends, as far apart as possible, because further paths of a connection use the
 /// following ports.
-pub fn of_flows(flows: &[&Flow]) -> Vec<Own> {
+pub fn of_flows(flows: &[&Flow]) -> Vec<OwnPort> {
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     for flow in flows {
         *ends.entry(&flow.from).or_default() += 1;
@@ -37,7 +37,7 @@ pub fn of_flows(flows: &[&Flow]) -> Vec<Own> {
         let place = begun.entry(*name).or_default();
         let at = *place * apart;
         *place += 1;
-        Some(Own { port: FIRST_PORT + (at % PORT_COUNT) as u16, lap: at / PORT_COUNT })
+        Some(OwnPort { port: FIRST_PORT + (at % PORT_COUNT) as u16, lap: at / PORT_COUNT })
     };
     flows.iter().filter_map(&mut own).collect()
 }

@@ -36,9 +36,9 @@ pub struct PathsSide {
 /// The sockets of an association.
 enum Sockets {
     /// One socket for each path, from a local address to the far proxy.
-    Client(Vec<UdpSocket>),
+    PerPath(Vec<UdpSocket>),
     /// One socket for all paths of a client, and the client's address on each path.
-    Far(UdpSocket, Vec<Option<SocketAddr>>),
+    Shared(UdpSocket, Vec<Option<SocketAddr>>),
 }
 
 impl PathsSide {
@@ -55,13 +55,13 @@ impl PathsSide {
         let sockets: Vec<_> = of_family.filter_map(|from| open(from).ok()).take(MAX_PATHS).collect();
         let now = Instant::now();
         let session = Session::new(keys, sockets.len(), now);
-        Self { stream, session, sockets: Sockets::Client(sockets), silent_at: Some(now + SILENCE) }
+        Self { stream, session, sockets: Sockets::PerPath(sockets), silent_at: Some(now + SILENCE) }
     }
 
     /// Creates the side of a client, which sends to `socket`. `stream` is the stream that has opened the association.
     pub fn of_client(stream: Framed, keys: Keys, socket: UdpSocket) -> Self {
         let session = Session::new(keys, 0, Instant::now());
-        Self { stream, session, sockets: Sockets::Far(socket, vec![None; MAX_PATHS]), silent_at: None }
+        Self { stream, session, sockets: Sockets::Shared(socket, vec![None; MAX_PATHS]), silent_at: None }
     }
 
     /// Sends all frames for which there is room on the paths.
@@ -87,8 +87,8 @@ impl Sockets {
     /// Waits until a socket has a datagram; returns the number of the socket. Never ends without a socket.
     async fn readable(&self) -> usize {
         let all = match self {
-            Self::Client(sockets) => sockets.as_slice(),
-            Self::Far(socket, _) => core::slice::from_ref(socket),
+            Self::PerPath(sockets) => sockets.as_slice(),
+            Self::Shared(socket, _) => core::slice::from_ref(socket),
         };
         // An error of the socket is returned by the next read.
         poll_fn(|context| {
@@ -101,14 +101,14 @@ impl Sockets {
     /// Reads a datagram; returns its bytes and its source.
     fn receive(&self, number: usize) -> Option<(Vec<u8>, SocketAddr)> {
         match self {
-            Self::Client(sockets) => receive_from(sockets.get(number)?).ok(),
-            Self::Far(socket, _) => receive_from(socket).ok(),
+            Self::PerPath(sockets) => receive_from(sockets.get(number)?).ok(),
+            Self::Shared(socket, _) => receive_from(socket).ok(),
         }
     }
 
     /// Records the source of the newest frame of a path.
     fn record_source(&mut self, path: usize, source: SocketAddr) {
-        if let Self::Far(_, clients) = self {
+        if let Self::Shared(_, clients) = self {
             clients[path] = Some(source);
         }
     }
@@ -116,8 +116,8 @@ impl Sockets {
     /// Sends a frame. Ignores errors: a frame that the kernel does not send is lost, as on the path.
     fn send(&self, path: usize, bytes: &[u8]) {
         match self {
-            Self::Client(sockets) => drop(sockets.get(path).map(|socket| SockRef::from(socket).send(bytes))),
-            Self::Far(socket, clients) => {
+            Self::PerPath(sockets) => drop(sockets.get(path).map(|socket| SockRef::from(socket).send(bytes))),
+            Self::Shared(socket, clients) => {
                 drop(clients[path].map(|client| SockRef::from(socket).send_to(bytes, &client.into())));
             }
         }

@@ -74,10 +74,22 @@ const MOST_FREE_WINDOW: scheduler::Entry = scheduler::Entry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use anabranch_base::time::{Duration, Time};
+    use anabranch_multipath::PathId;
 
     #[test]
     fn gentle_obeys_the_laws_of_controls() {
         congestion::conformance::check(&|| Box::new(Controller::new(Gentle)), 100)
             .expect("the control obeys all laws");
+    }
+
+    #[test]
+    fn registered_scheduler_takes_the_most_free_window() {
+        register().expect("the names are new");
+        let entry = scheduler::find("roomiest").expect("the scheduler is registered");
+        let path = |id, cwnd| PathState::new(PathId(id), cwnd, Duration::from_millis(10));
+        let offer = Offer { now: Time::ZERO, bytes: 1_000, window: 1_000, send_window: 9_000, repeated: false };
+        let decision = (entry.build)().select(&offer, &[path(0, 4_000), path(1, 9_000)]);
+        assert_eq!(decision, Decision::Send(PathId(1)));
     }
 }

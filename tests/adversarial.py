@@ -1,6 +1,6 @@
 """Sends hostile messages to a service of this machine, and reports the longest wait of an honest client as JSON.
 
-`python hostile.py SERVICE MESSAGES -- COMMAND…`, in a separate network namespace: mutated requests name any address.
+`python adversarial.py SERVICE MESSAGES -- COMMAND…`, in a new network namespace: mutated requests name any address.
 COMMAND starts the service and prints the port where it listens. MESSAGES go to it one per connection, from random
 addresses of loopback: valid messages with changed, missing and added bytes, and random bytes. Half of the connections
 end with the message, the others stay open until the next group.

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from adversarial import SERVER_PORT
 from anabranch.testbed.proxies import PROXY
-from hostile import SERVER_PORT
 from machine import missing
 
-HOSTILE = Path(__file__).with_name("hostile.py")
+ADVERSARY = Path(__file__).with_name("adversarial.py")
 MESSAGES = 1_000_000 if os.environ.get("ANABRANCH_LONG") else 1_000
 MAX_GROWTH_BYTES = 32_000_000
 TIMEOUTS_S = {"convert": 10.0, "meter": 5.0, "reverse": 10.0, "socks": 10.0, "watch": 2.0}
@@ -46,8 +46,8 @@ def command(service: str, folder: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("service", TIMEOUTS_S)
-def test_hostile_messages_block_no_honest_client(tmp_path: Path, service: str) -> None:
-    called = ["unshare", "--net", sys.executable, str(HOSTILE), service, str(MESSAGES), "--"]
+def test_adversarial_messages_block_no_honest_client(tmp_path: Path, service: str) -> None:
+    called = ["unshare", "--net", sys.executable, str(ADVERSARY), service, str(MESSAGES), "--"]
     done = subprocess.run([*called, *command(service, tmp_path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
