@@ -126,6 +126,29 @@ def test_figures_contain_their_texts(tmp_path: Path) -> None:
     assert files[2].read_bytes().startswith(b"%PDF-")
 
 
+def test_formats_of_a_figure_share_one_layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = analysed(tmp_path, "")
+    style.save_as(drawn(found, "goodput"), tmp_path / "alone.png")
+    canvas = drawn(found, "goodput")
+    engine = canvas.get_layout_engine()
+    assert engine is not None
+    layouts, execute = list[float](), engine.execute
+
+    def counted(figure: Canvas) -> None:
+        layouts.append(figure.dpi)
+        execute(figure)
+
+    monkeypatch.setattr(engine, "execute", counted)
+    png, svg, _ = style.save(canvas, tmp_path, "goodput")
+    assert layouts == [200]
+    assert png.read_bytes() == (tmp_path / "alone.png").read_bytes()
+    (panel,) = [part for part in ET.parse(svg).iter() if part.get("id") == "patch_2"]
+    corners = [float(number) for number in panel[0].attrib["d"].split() if number not in "MLz"]
+    box = canvas.axes[0].get_position()
+    assert corners[0] == pytest.approx(72.0 * canvas.get_figwidth() * box.x0, abs=0.01)
+    assert corners[1] == pytest.approx(72.0 * canvas.get_figheight() * (1.0 - box.y0), abs=0.01)
+
+
 def same(request: Request) -> Document:
     """The double of the simulator, with equal rates of both flows."""
     document = fake_simulator.simulate(request)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _MARGIN = 0.1  # inches, sum of the margins at both sides of a legend
 _LEGEND_HEIGHT = 0.9  # inches of a legend that figures have room for
 _LABEL_GAP = 3.0  # pixels between two labels of an axis
+_DPI = 200  # of bitmaps
 _MAX_FOLDS = 4  # rounds of folding titles and turning labels, which change each other's room
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5195", "#4D4D4D")
@@ -92,7 +93,7 @@ def save_as(figure: Figure, file: Path) -> None:
     metadata: Style = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
     try:
         with mpl.rc_context(cast("Any", SETTINGS)):
-            figure.savefig(file, format=kind, dpi=200, metadata=metadata)
+            figure.savefig(file, format=kind, dpi=_DPI, metadata=metadata)
     except OSError as error:
         raise not_written(f"cannot be written: {error.strerror or error}", error, str(file)) from None
 
@@ -122,21 +123,42 @@ def check_figure(file: str | Path) -> None:
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG, SVG and PDF and return the files; equal figures give equal bytes."""
+    """Write a figure as PNG, SVG and PDF and return the files; equal figures give equal bytes.
+
+    All formats have the layout of the bitmap. Its calculation takes longer than the drawing.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     files = [folder / f"{name}.{kind}" for kind in FORMATS]
+    _lay_out(figure)
     for file in files:
         save_as(figure, file)
     return files
 
 
+def _lay_out(figure: Figure) -> None:
+    """Calculate the layout of a figure for bitmaps; no later drawing changes it."""
+    engine = figure.get_layout_engine()
+    if engine is None:
+        return
+    dpi = figure.dpi
+    with mpl.rc_context(cast("Any", SETTINGS)):
+        figure.set_dpi(_DPI)
+        engine.execute(figure)
+        figure.set_dpi(dpi)
+        figure.set_layout_engine(None)
+
+
 def settle(figure: Figure) -> None:
     """Wrap titles that are too wide, and rotate the labels of horizontal axes that would overlap.
 
-    Call it last: it draws the figure to find the positions of texts.
+    Call it last: it calculates the layout of the figure to find the positions of texts.
     """
     for _ in range(_MAX_FOLDS):
-        figure.draw_without_rendering()
+        engine = figure.get_layout_engine()
+        if engine is None:
+            figure.draw_without_rendering()
+        else:
+            engine.execute(figure)
         if not _fold_titles(figure) | _turn_labels(figure):
             return
 
