@@ -143,6 +143,20 @@ def test_tables_show_numbers_completely(
         assert said or all(f"{row[1 + i]:.3f}" in words for row in rows)
 
 
+@given(
+    st.lists(st.tuples(*[st.text("ab .1日\n", max_size=9)] * 3), max_size=4),
+    st.text("ab ", min_size=1, max_size=30).filter(lambda title: not title.isspace()),
+)
+def test_tables_in_pipes_look_as_on_a_terminal(rows: list[tuple[str, str, str]], title: str) -> None:
+    sheet = Sheet([Column("name", words=True), Column("a\nMbit/s"), Column("text", words=True)], title)
+    for row in rows:
+        sheet.add(*row)
+    piped, shown = io.StringIO(), io.StringIO()
+    sheet.print(Console(file=piped, width=200))
+    sheet.print(Console(file=shown, width=200, force_terminal=True, color_system=None))
+    assert piped.getvalue() == "\n".join(line.rstrip() for line in shown.getvalue().split("\n"))
+
+
 def test_square_brackets_are_printed() -> None:
     output = io.StringIO()
     sheet = Sheet([Column("name", words=True)])

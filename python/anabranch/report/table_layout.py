@@ -19,9 +19,12 @@ from anabranch.html import cells, grid
 from anabranch.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
+
+    _Row = tuple[Sequence[str | Text], str]
+    """Cells and style."""
 
 _MIN_FOLDED_CHARS = 14  # width in characters to which columns of words are folded
 
@@ -48,7 +51,7 @@ class Sheet:
     def __init__(self, columns: Sequence[Column], title: str = "") -> None:
         self.columns = [replace(column, heading=printable(column.heading, "\n")) for column in columns]
         self._title = printable(title)
-        self._rows: list[tuple[Sequence[str | Text], str]] = []
+        self._rows: list[_Row] = []
 
     def add(self, *cells: str | Text, style: str = "") -> None:
         """Add a row with a cell for each column."""
@@ -80,7 +83,7 @@ class Sheet:
                 for i, width in zip(shown, kept, strict=True)
             ]
             kept = _fold(kept, folded, room)
-        self._write(console, self._table(shown, kept), _total(kept))
+        self._write(console, shown, kept)
         dropped = [c.name for i, c in enumerate(self.columns) if i not in shown]
         if dropped:
             console.print(f"No room here for: {', '.join(dropped)}.", style="dim", highlight=False)
@@ -100,21 +103,33 @@ class Sheet:
         indents = (cell_len(line) - cell_len(line.lstrip()) for cell in cells for line in str(cell).split("\n"))
         return min(self._width(index), max(_MIN_FOLDED_CHARS, max(map(cell_len, words)) + max(indents)))
 
-    @staticmethod
-    def _write(console: Console, table: Table, width: int) -> None:
-        """Print a table, without the blanks that fill its lines."""
+    def _write(self, console: Console, shown: Sequence[int], widths: Sequence[int]) -> None:
+        """Print a table; in a file or a pipe without the blanks that fill its lines."""
         before = console.width
-        console.width = max(before, width)
+        console.width = max(before, _total(widths))
         if console.is_terminal:
-            console.print(table)
+            console.print(self._table(shown, widths, self._rows))
         else:
             with console.capture() as capture:
-                console.print(table)
+                console.print(self._table(shown, widths, []))
             lines = [line.rstrip() for line in capture.get().split("\n")]
-            console.file.write("\n".join(lines))
+            # The end of a table is an empty line. Rich would take most of the time of a report for the rows.
+            console.file.write("\n".join([*lines[:-2], *self._lines(shown, widths), *lines[-2:]]))
         console.width = before
 
-    def _table(self, shown: Sequence[int], widths: Sequence[int]) -> Table:
+    def _lines(self, shown: Sequence[int], widths: Sequence[int]) -> Iterator[str]:
+        """The rows in a file or a pipe, where every column is as wide as its widest cell."""
+        aligned = [(i, width, self.columns[i].words) for i, width in zip(shown, widths, strict=True)]
+        for row, _ in self._rows:
+            cells = [[_padded(line, width, words) for line in str(row[i]).split("\n")] for i, width, words in aligned]
+            for number in range(max(map(len, cells))):
+                parts = (
+                    cell[number] if number < len(cell) else " " * width
+                    for cell, width in zip(cells, widths, strict=True)
+                )
+                yield f" {' '.join(parts)}".rstrip()
+
+    def _table(self, shown: Sequence[int], widths: Sequence[int], rows: Sequence[_Row]) -> Table:
         table = Table(
             title=Text(self._title) if self._title else None,
             title_justify="left",
@@ -126,7 +141,7 @@ class Sheet:
             column = self.columns[i]
             justify = "left" if column.words else "right"
             table.add_column(Text(column.heading), justify=justify, width=width, overflow="fold")  # type: ignore[arg-type]
-        for row, style in self._rows:
+        for row, style in rows:
             table.add_row(*(_text(row[i]) for i in shown), style=style)
         return table
 
@@ -134,6 +149,13 @@ class Sheet:
 def _text(cell: str | Text) -> Text:
     """The text of a cell; square brackets in it are no markup."""
     return cell if isinstance(cell, Text) else Text(cell)
+
+
+def _padded(line: str, width: int, words: bool) -> str:
+    """A line of a cell with blanks on the right of words and on the left of numbers."""
+    text = line if words else line.rstrip()
+    blanks = " " * (width - cell_len(text))
+    return text + blanks if words else blanks + text
 
 
 def _fold(natural: Sequence[int], least: Sequence[int], room: int) -> list[int]:
