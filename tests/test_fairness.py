@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 import anabranch
+from anabranch._core.simulator import simulate
+from anabranch.fairness import path_discovery
 from anabranch.fairness.allocation import ALLOCATIONS, access_links, competitors, is_feasible
 from anabranch.fairness.capacity import Network
 from command import anabranch as command
@@ -23,6 +25,9 @@ from command import anabranch as command
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from anabranch._core.document import Document
+    from anabranch._core.simulator import Request
 
 NETWORKS = 1_000 if os.environ.get("ANABRANCH_LONG") else 200
 
@@ -270,6 +275,26 @@ def test_protocol_selects_the_paths(protocol: str, subflows: int, share: float) 
     assert found.possible_bps == pytest.approx(10e6)
     assert found.alone_bps == pytest.approx({"F0": 10e6, "F1": 10e6})
     assert all(found.feasible.values())
+
+
+def test_paths_are_found_once_for_all_controls(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[Request] = []
+
+    def counted(request: Request) -> Document:
+        runs.append(request)
+        return simulate(request)
+
+    monkeypatch.setattr(path_discovery, "simulate", counted)
+    path_discovery._simulated.cache_clear()
+    base = scenario(SHARED, ["F0 S0 D0 mptcp", "F1 S1 D1 tcp"])
+    shares = [
+        anabranch.fair(base.set("flow.F0.scheduler", scheduler).set("flow.F0.congestion", control)).allocations
+        for scheduler, control in (("lowest-rtt", "lia"), ("redundant", "bbr"), ("round-robin", "balia"))
+    ]
+    assert len(runs) == 1
+    assert shares[0] == shares[1] == shares[2]
+    anabranch.fair(base.set("flow.F0.paths", "default"))
+    assert len(runs) == 2
 
 
 def test_lossy_and_late_links_keep_their_paths() -> None:

@@ -5,7 +5,9 @@ The simulator runs the scenario's network for a short time with hardly any data,
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,24 @@ _ROUND_TRIPS = 20
 _RATE_DIVISOR = 100
 """The flows of the run together send at the rate of the slowest link divided by this number."""
 _MIN_RATE_BPS = 100.0
+_CONTROLS = ("congestion", "scheduler")
+"""Keys of a flow that decide when and where it sends, and not which paths it opens."""
+
+
+@dataclass(frozen=True)
+class _Discovery:
+    """A scenario of such a run. Two are equal if their flows open the same paths."""
+
+    key: str
+    file: str
+    """Name of the scenario in messages."""
+    scenario: SpeltOut = field(compare=False, hash=False, repr=False)
+
+
+def _discovery(scenario: SpeltOut, file: str) -> _Discovery:
+    """The discovery in an undisturbed scenario."""
+    flows = [{key: value for key, value in flow.items() if key not in _CONTROLS} for flow in scenario["flow"]]
+    return _Discovery(json.dumps({**scenario, "flow": flows}), file, scenario)
 
 
 def discover(spelt_out: SpeltOut, file: str) -> Document:
@@ -38,7 +58,7 @@ def discover(spelt_out: SpeltOut, file: str) -> Document:
         InputError: If the simulator refuses the scenario.
 
     """
-    return _simulated(_text(_undisturbed(spelt_out)), file)
+    return _simulated(_discovery(_undisturbed(spelt_out), file))
 
 
 def links_behind_proxies(spelt_out: SpeltOut, file: str) -> dict[str, Path]:
@@ -55,7 +75,7 @@ def links_behind_proxies(spelt_out: SpeltOut, file: str) -> dict[str, Path]:
     flows = [_leg(flow) for flow in spelt_out["flow"] if "through" in flow]
     if not flows:
         return {}
-    document = _simulated(_text(_undisturbed({**spelt_out, "flow": flows})), file)
+    document = _simulated(_discovery(_undisturbed({**spelt_out, "flow": flows}), file))
     return {
         flow["name"]: directions(flow, path, document)
         for flow in document["flows"]
@@ -70,9 +90,9 @@ def _leg(flow: Mapping[str, Any]) -> SpeltOut:
     return {**kept, "from": flow["through"], "protocol": "tcp"}
 
 
-@lru_cache(maxsize=64)
-def _simulated(text: str, file: str) -> Document:
-    return simulate(Request(text, file))
+@lru_cache(maxsize=256)
+def _simulated(discovery: _Discovery) -> Document:
+    return simulate(Request(_text(discovery.scenario), discovery.file))
 
 
 def _text(scenario: Mapping[str, Any]) -> str:
