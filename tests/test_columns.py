@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import polars as pl
@@ -15,23 +15,28 @@ from hypothesis import strategies as st
 
 import fake_simulator
 import small_study
+from anabranch._core.simulator import Request
 from anabranch.metrics import METRICS, read_all
 from anabranch.results import flatten
 from anabranch.study import frames
 from anabranch.study.analysis import Analysis
 from anabranch.study.columns import Parts, series, table_series
 from anabranch.study.definition import load
-from anabranch.study.layout import ROOT, inner, parts
+from anabranch.study.layout import ROOT, SCHEMA, inner, parts
 from anabranch.study.readings import DocumentParts, Readings
 from anabranch.study.store import StoredRun, read
 from anabranch.study.transposed import Transposed
-from anabranch.study.typed import class_of
+from anabranch.study.typed import Classes, FixedTable, Reader, class_of
+from anabranch.study.typed import read as read_typed
 
 _LEAVES = {
     "f64": st.integers(0, 2**53) | st.floats(-1e200, 1e200),
     "String": st.sampled_from(["", "A", "B", "ä"]),
     "bool": st.booleans(),
 }
+
+
+TABLE_KEYS = ["x", "y-z", "recovery"]
 
 
 def values_of(kind: str) -> st.SearchStrategy[Any]:
@@ -41,9 +46,7 @@ def values_of(kind: str) -> st.SearchStrategy[Any]:
     if item := inner(kind, "Vec") or kind[1:].partition(";")[0] * kind.startswith("["):
         return st.lists(values_of(item), max_size=2)
     if entry := inner(kind, "BTreeMap"):
-        return st.dictionaries(
-            st.sampled_from(["x", "y-z", "recovery"]), values_of(entry.partition(",")[2]), max_size=2
-        )
+        return st.dictionaries(st.sampled_from(TABLE_KEYS), values_of(entry.partition(",")[2]), max_size=2)
     if kind in parts():
         return st.deferred(lambda: part_of(kind))
     return _LEAVES.get(kind, st.integers(0, 2**53))
@@ -61,8 +64,21 @@ def part_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
 documents = st.lists(part_of(ROOT), min_size=1, max_size=4)
 
 
+class Stored:
+    """A stored run of which only the text is needed."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self._document = document
+
+    def text(self) -> bytes:
+        fields = {"key": "k", "title": "t", "repetition": 1, "seed": 1, "build": "b", "host": {}, "schema": SCHEMA}
+        return json.dumps({**fields, "document": self._document}, sort_keys=True).encode()
+
+
 def typed_documents(found: list[dict[str, Any]]) -> list[Any]:
-    return [msgspec.json.decode(json.dumps(document), type=class_of(ROOT)) for document in found]
+    """Documents as a report reads them: after the first one, tables with the same keys have classes."""
+    reader = Reader()
+    return [reader.read(cast("StoredRun", Stored(document))).document for document in (*found[:1], *found)][1:]
 
 
 def row_of(part: dict[str, Any], prefix: str, name: str) -> dict[str, Any]:
@@ -83,10 +99,20 @@ def frame_of(rows: list[dict[str, Any]], schema: dict[str, pl.DataType]) -> pl.D
 
 def columns_of(part: str, prefix: str, rows: list[dict[str, Any]]) -> None:
     schema = frames._part_columns(prefix, part)
-    typed = [msgspec.json.decode(json.dumps(row), type=class_of(part)) for row in rows]
-    ours = pl.DataFrame(list(series(Transposed(part, typed), prefix, schema)))
     expected = frame_of([row_of(row, prefix, part) for row in rows], schema)
-    assert_same(ours.select(expected.columns), expected)
+    fixed = {(part, name): keys for name in rows[0] if (keys := same_keys([row.get(name) for row in rows]))}
+    for kind in (class_of(part), Classes(fixed).of(part)):
+        typed = [msgspec.json.decode(json.dumps(row), type=kind) for row in rows]
+        ours = pl.DataFrame(list(series(Transposed(part, typed), prefix, schema)))
+        assert_same(ours.select(expected.columns), expected)
+
+
+def same_keys(tables: list[Any]) -> tuple[str, ...]:
+    """The keys of tables that all have the same ones in the same order; none for other values."""
+    if not all(isinstance(table, dict) and set(table) <= set(TABLE_KEYS) for table in tables):
+        return ()
+    (keys, *others) = {tuple(table) for table in tables}
+    return () if others else keys
 
 
 def assert_same(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
@@ -117,6 +143,35 @@ def test_readings_are_those_of_each_document(found: list[dict[str, Any]], points
         for metric in METRICS:
             values = {subject: each.tolist() for subject, each in ours.of(point, metric).items()}
             assert list(values.items()) == list(expected.get((point, metric), {}).items())
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(found=documents)
+def test_fixed_tables_have_the_values_of_documents(found: list[dict[str, Any]]) -> None:
+    reader = Reader()
+    for document in (*found, *found):
+        stored = cast("StoredRun", Stored(document))
+        ours, theirs = (msgspec.json.encode(record) for record in (reader.read(stored), read_typed(stored)))
+        assert ours == theirs
+
+
+def test_table_with_other_keys_becomes_a_dictionary() -> None:
+    document = cast("dict[str, Any]", fake_simulator.simulate(Request(small_study.SCENARIO, "s.toml", (), 1)))
+    reader = Reader()
+
+    def kinds(drops: dict[str, int]) -> list[type]:
+        """Classes of two tables of a link and a flow, of which the first one is given."""
+        links = [{**link, "drops_by_cause": drops} for link in document["links"]]
+        flows = [{**flow, "blocked_s": {"a": 1.0}} for flow in document["flows"]]
+        found = reader.read(cast("StoredRun", Stored({**document, "links": links, "flows": flows}))).document
+        return [type(found["links"][0]["drops_by_cause"]), type(found["flows"][0]["blocked_s"])]
+
+    assert kinds({"loss": 1, "queue": 2}) == [dict, dict]
+    assert all(issubclass(kind, FixedTable) for kind in kinds({"loss": 3, "queue": 4}))
+    for drops in ({"loss": 1, "other": 2}, {"loss": 1, "queue": 2}, {"loss": 1}):
+        links, flows = kinds(drops)
+        assert links is dict
+    assert issubclass(flows, FixedTable)
 
 
 @pytest.mark.parametrize("sizes", [[2, 2], [0, 0], [None, None], [1, None, 0, 3, 1, 2, None, 0], []])

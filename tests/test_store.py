@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from anabranch._core.simulator import Request
 from anabranch.errors import InputError, RunFailed
-from anabranch.study.store import _HEADER, FILE, Record, Store, _encode, read, run_key
+from anabranch.study.store import _HEADER, FILE, Record, Store, _encode, read, run_key, run_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -324,6 +324,12 @@ def test_keys_are_those_of_earlier_stores() -> None:
     request = Request("a = 1\n", "s.toml", ("k=1", 'l="é"'), 7)
     text = json.dumps(["a = 1\n", ["k=1", 'l="é"'], 7])
     assert run_key(request) == hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def test_repetitions_have_the_keys_of_single_runs() -> None:
+    seeds = [7, None, 0, 2**63 - 1]
+    requests = [Request("a = 1\n", "s.toml", ("k=1",), seed) for seed in seeds]
+    assert [*run_keys(requests[0], seeds)] == [*map(run_key, requests)]
 
 
 def test_lines_in_other_json_spelling_are_read(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tomllib
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.errors import InputError
-from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, matches, plain, seed_of, setting
+from anabranch.sweep import Parameter, Point, Setting, Value, cross, fill, matches, plain, seed_of, seeds_of, setting
 
 CAPACITY = Parameter("capacity", (10, 20), {"link.b.rate": "{capacity} Mbit/s"})
 CONTROL = Parameter(
@@ -64,6 +66,14 @@ def test_seeds_depend_on_parameter_values_only() -> None:
 
 def test_seeds_are_the_same_on_every_machine() -> None:
     assert seed_of("lugowski2017-bottleneck", Point("e", "s", {"delay": 20}, ()), 1) == 4262147892931659700
+
+
+def test_repetitions_have_the_seeds_of_single_ones() -> None:
+    point = Point("e", "s", {"delay": 20, "name": 'é"'}, ())
+    assert [*seeds_of("study", point, range(1, 4))] == [seed_of("study", point, n) for n in (1, 2, 3)]
+    texts = [json.dumps(["study", point.key, n]) for n in (1, 2, 3)]
+    digests = [hashlib.sha256(text.encode()).digest() for text in texts]
+    assert [*seeds_of("study", point, range(1, 4))] == [int.from_bytes(d[:8], "big") >> 1 for d in digests]
 
 
 def test_selection_keeps_matching_points() -> None:

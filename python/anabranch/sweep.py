@@ -251,8 +251,16 @@ def cross(
 
 def seed_of(study: str, point: Point, repetition: int) -> int:
     """Seed of a repetition: 63 bits of a hash of study, point and repetition; equal on all machines."""
-    text = json.dumps([study, point.key, repetition])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+    return next(seeds_of(study, point, (repetition,)))
+
+
+def seeds_of(study: str, point: Point, repetitions: Iterable[int]) -> Iterator[int]:
+    """Seeds of repetitions of a point, as by `seed_of`."""
+    # A JSON list of which the last entry is open: it is all that differs.
+    begun = json.dumps([study, point.key])[:-1]
+    for repetition in repetitions:
+        text = f"{begun}, {repetition}]"
+        yield int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def matches(values: Mapping[str, Value], where: Mapping[str, Value | Iterable[Value]]) -> bool:

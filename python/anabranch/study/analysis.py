@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import math
 from collections import Counter
 from functools import cached_property
@@ -30,7 +31,7 @@ from anabranch.study.deviations import Comparison, Summary, grouped, summary_of
 from anabranch.study.engine import request_of
 from anabranch.study.own_metrics import OwnMetrics
 from anabranch.study.readings import DocumentParts, Readings
-from anabranch.study.store import UnreadableRecord, run_key
+from anabranch.study.store import UnreadableRecord, run_keys
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
 
@@ -68,6 +69,7 @@ class _Pass:
     """Values that a pass over all documents collects."""
 
     def __init__(self) -> None:
+        self._reader = typed.Reader()
         self.readings = Readings()
         self.late: Counter[str] = Counter()
         self.silent: list[str] = []
@@ -79,7 +81,7 @@ class _Pass:
         found = []
         for run, stored in runs:
             try:
-                found.append((run, stored, typed.read(stored)))
+                found.append((run, stored, self._reader.read(stored)))
             except UnreadableRecord as error:
                 self.unreadable.append(f"{run.title}: {error}")
             else:
@@ -97,12 +99,15 @@ class Analysis:
         self._runs: list[tuple[Run, StoredRun]] = []
         self._missing = 0
         self._unreadable: list[str] = []
-        for run in study.runs(effort):
-            record = records.get(run_key(request_of(study, run)))
-            if record is None or (build and record.build != build):
-                self._missing += 1
-            else:
-                self._runs.append((run, record))
+        with collection_paused():
+            for _, repetitions in itertools.groupby(study.runs(effort), key=lambda run: id(run.point)):
+                runs = [*repetitions]
+                keys = run_keys(request_of(study, runs[0]), [run.seed for run in runs])
+                for run, record in zip(runs, map(records.get, keys), strict=True):
+                    if record is None or (build and record.build != build):
+                        self._missing += 1
+                    else:
+                        self._runs.append((run, record))
         self.is_interim = False
         """Whether the study is still running, so that more runs will come."""
         self.is_empty = not self._runs

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from anabranch.study.layout import parts
-from anabranch.study.transposed import is_table
+from anabranch.study.transposed import FixedTables, is_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Sized
@@ -40,18 +40,19 @@ def series(rows: Transposed, prefix: str, schema: Schema) -> Iterator[pl.Series]
         if key.type in parts():
             yield from series(rows.nested(key), f"{name}_", schema)
         elif (kind := schema.get(name)) is not None:
-            yield _series(name, rows.column(key.name), kind, is_table(key.type))
+            if is_table(key.type):
+                yield table_series(name, rows.tables(key.name), kind)
+            else:
+                yield _series(name, rows.column(key.name), kind)
 
 
-def _series(name: str, values: Sequence[Any], kind: pl.DataType, of_tables: bool) -> pl.Series:
-    if of_tables:
-        return table_series(name, values, kind)
+def _series(name: str, values: Sequence[Any], kind: pl.DataType) -> pl.Series:
     if isinstance(kind, pl.List):
         return _cut(name, values, pl.Series([*chain.from_iterable(filter(None, values))], dtype=kind.inner), kind)
     return pl.Series(name, values, kind, strict=False)
 
 
-def table_series(name: str, tables: Sequence[Mapping[str, Any] | None], kind: pl.DataType) -> pl.Series:
+def table_series(name: str, tables: Sequence[Mapping[str, Any] | None] | FixedTables, kind: pl.DataType) -> pl.Series:
     """A column of tables, as lists of keys and values; `None` is null.
 
     Args:
@@ -61,6 +62,11 @@ def table_series(name: str, tables: Sequence[Mapping[str, Any] | None], kind: pl
 
     """
     key, value = kind.inner.fields  # type: ignore[attr-defined]
+    if isinstance(tables, FixedTables):
+        count = len(tables.keys)
+        keys = pl.Series(key.name, tables.keys, key.dtype).gather(np.tile(np.arange(count), len(tables.rows)))
+        values = pl.Series(value.name, [*chain.from_iterable(tables.rows)], value.dtype, strict=False)
+        return pl.DataFrame([keys, values]).to_struct(name).reshape((-1, count)).arr.to_list().cast(kind)
     filled = [table for table in tables if table]
     entries = pl.DataFrame([
         pl.Series(key.name, [*chain.from_iterable(filled)], key.dtype),
@@ -112,8 +118,8 @@ class Parts:
 
     def _put(self, frame: pl.DataFrame) -> None:
         content = io.BytesIO()
-        frame.write_parquet(content, compression="lz4")
-        file = self._folder / f"{self._name}-{len(self._files)}.parquet"
+        frame.write_ipc(content, compression="lz4")
+        file = self._folder / f"{self._name}-{len(self._files)}.arrow"
         file.write_bytes(content.getbuffer())
         self._files.append(file)
 
@@ -132,7 +138,7 @@ class Parts:
                 file.write(content.getbuffer())
                 return
             sink = _Sink(file)
-            frames = [pl.scan_parquet(part) for part in self._files]
+            frames = [pl.scan_ipc(part) for part in self._files]
             try:
                 pl.concat(frames).sink_parquet(cast("IO[bytes]", sink))
             except pl.exceptions.PolarsError:

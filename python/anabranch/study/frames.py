@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from anabranch.study.analysis import Analysis, Batch
     from anabranch.study.model import Study
 
-_BATCH = 5_000
-"""Runs whose rows are in memory at a time."""
+_BATCH = 2_000
+"""Runs whose rows are in memory at a time; the documents of more do not fit a processor's caches."""
 
 
 def write(analysis: Analysis, folder: Path) -> list[Path]:

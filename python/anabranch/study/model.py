@@ -27,7 +27,7 @@ from anabranch.sweep import (
     matches,
     placeholders,
     plain,
-    seed_of,
+    seeds_of,
     setting,
 )
 
@@ -206,12 +206,12 @@ class Study:
     def runs(self, effort: Effort) -> list[Run]:
         """All repetitions of all points."""
         return [
-            Run(point, repetition, seed_of(self.name, seeded, repetition))
+            Run(point, repetition, seed)
             for experiment in self.experiments.values()
             if not experiment.theory
             for point in self.slice(effort, experiment, experiment.over)
-            for seeded in (self._seeded(point),)
-            for repetition in range(1, effort.repetitions_of(point) + 1)
+            for repetitions in (range(1, effort.repetitions_of(point) + 1),)
+            for repetition, seed in zip(repetitions, seeds_of(self.name, self._seeded(point), repetitions), strict=True)
         ]
 
     def _seeded(self, point: Point) -> Point:

@@ -30,7 +30,7 @@ from anabranch.errors import AnabranchError, InputError, not_written
 from anabranch.study.layout import READABLE, SCHEMA, fault, upgraded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from anabranch._core.document import Document
@@ -184,9 +184,16 @@ class Source:
 
 def run_key(request: Request) -> str:
     """Digest of scenario text, settings and seed: a changed study has new keys, so that stale runs are not used."""
-    digest = _digest_begun(request.scenario, request.overrides).copy()
-    digest.update(f"{json.dumps(request.seed)}]".encode())
-    return str(digest.hexdigest())[:32]
+    return next(run_keys(request, (request.seed,)))
+
+
+def run_keys(request: Request, seeds: Iterable[int | None]) -> Iterator[str]:
+    """Keys of runs that differ only in their seeds, as by `run_key`."""
+    begun = _digest_begun(request.scenario, request.overrides)
+    for seed in seeds:
+        digest = begun.copy()
+        digest.update(b"null]" if seed is None else b"%d]" % seed)
+        yield digest.hexdigest()[:32]
 
 
 @lru_cache(maxsize=64)
