@@ -1,7 +1,7 @@
 //! A host on real packets in one thread: its connections, their bytes, and their applications.
 
 use crate::network::Network;
-use anabranch_base::time::Time;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Bytes, Endpoint, Ends, Event, Placement, Report, Secrets, Socket};
 use anabranch_host::{ConnectionId, HostDriver, HostError, Limits, Listening, Protocol, Transport};
 use anabranch_replay::{PayloadDriver, RecordedHost, Recording};
@@ -44,6 +44,9 @@ pub trait Application {
     /// until it returns false, that is, until it did nothing.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 
+    /// Called after turns: when no packet is left, or after 100 µs. So another thread need not be woken after each turn.
+    fn rest(&mut self) {}
+
     /// True if the engine may remove the connection. The engine calls this after [`Event::Closed`] and the following
     /// calls of [`turn`](Self::turn). While data is unread this returns false, and the engine calls it again after
     /// the next `turn`.
@@ -69,6 +72,9 @@ impl<F: FnMut() -> Box<dyn Application>> Acceptor for F {
     }
 }
 
+/// Maximum time from a turn of an application to its [rest](Application::rest) while packets arrive.
+const MAX_REST_DELAY: Duration = Duration::from_micros(100);
+
 /// State of a connection, except its endpoint, which is in the host.
 #[derive(Default)]
 struct Connection {
@@ -88,6 +94,10 @@ pub struct Engine {
     connections: BTreeMap<ConnectionId, Connection>,
     listeners: BTreeMap<(Transport, u16), Box<dyn Acceptor>>,
     events: Vec<(ConnectionId, Event)>,
+    /// Connections whose applications had turns since the engine last waited.
+    active: Vec<ConnectionId>,
+    /// Latest time at which these applications rest.
+    rest_due: Time,
     buffer: Vec<u8>,
 }
 
@@ -120,6 +130,8 @@ impl Engine {
             connections: BTreeMap::new(),
             listeners: BTreeMap::new(),
             events: Vec::new(),
+            active: Vec::new(),
+            rest_due: Time::ZERO,
             buffer: Vec::new(),
         }
     }
@@ -260,6 +272,9 @@ impl Engine {
                 waiting = Waiting::default();
                 self.process_due(now, Some(content));
             }
+            if now >= self.rest_due {
+                self.let_rest();
+            }
         }
         if waiting.packets > 0 {
             self.process_due(self.network.now(), None);
@@ -267,6 +282,7 @@ impl Engine {
         self.buffer = buffer;
         self.network.flush();
         if received == 0 {
+            self.let_rest();
             let due = self.host.next_timeout().map_or(limit, |due| due.min(limit));
             self.network.wait(due, wake)?;
         }
@@ -279,6 +295,15 @@ impl Engine {
         self.follow_addresses();
         self.process_due(self.network.now(), None);
         self.network.flush();
+    }
+
+    /// Lets the applications rest that had turns.
+    fn let_rest(&mut self) {
+        for id in self.active.drain(..) {
+            if let Some(Connection { application: Some(application), .. }) = self.connections.get_mut(&id) {
+                application.rest();
+            }
+        }
     }
 
     /// Lets the application of a connection act.
@@ -380,6 +405,12 @@ impl Engine {
             return;
         }
         self.host.record_data(id, &bytes.sent);
+        if self.active.is_empty() {
+            self.rest_due = now + MAX_REST_DELAY;
+        }
+        if self.active.last() != Some(&id) {
+            self.active.push(id);
+        }
         if *over && application.is_done() {
             self.host.forget(now, id);
             self.connections.remove(&id);

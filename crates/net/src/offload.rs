@@ -14,6 +14,8 @@ pub const MAX_OUTPUT_BYTES: usize = OffloadHeader::LEN + 40 + MAX_PACKET_BYTES;
 
 /// Offset of the checksum in a header of TCP.
 pub const TCP_CHECKSUM: u16 = 16;
+/// Offset of the checksum in the common header of SCTP.
+pub const SCTP_CHECKSUM: u16 = 8;
 /// Offset of the checksum in a header of UDP.
 pub const UDP_CHECKSUM: u16 = 6;
 
@@ -97,14 +99,14 @@ impl OffloadHeader {
     }
 }
 
-/// Reads the packet behind an offload header; `None` if its checksum is unfinished and not of TCP. The payload's offset is
+/// Reads the packet behind an offload header; `None` if its checksum is unfinished and of UDP. The payload's offset is
 /// the index of its bytes in `output`.
 pub fn parse_output(output: &[u8]) -> Option<Result<Packet, ParseError>> {
     let unfinished = output.first_chunk().and_then(|bytes| OffloadHeader::parse(*bytes).unfinished);
     let packet = output.get(OffloadHeader::LEN..).unwrap_or_default();
     let parsed = match unfinished {
         None => Packet::parse(packet),
-        Some(Unfinished { offset: TCP_CHECKSUM, .. }) => Packet::parse_offloaded(packet),
+        Some(Unfinished { offset: TCP_CHECKSUM | SCTP_CHECKSUM, .. }) => Packet::parse_offloaded(packet),
         Some(_) => return None,
     };
     Some(parsed.map(|mut packet| {

@@ -167,14 +167,12 @@ impl Context {
     }
 
     /// Appends bytes of writes.
-    pub fn put_data(id: ConnectionId, parts: [&[u8]; 2], out: &mut Vec<u8>) {
+    pub fn put_data(id: ConnectionId, bytes: &[u8], out: &mut Vec<u8>) {
         out.put_number(0);
         out.push(DATA);
         out.put_number(id.to_number());
-        out.put_number(parts.iter().map(|part| part.len() as u64).sum());
-        for part in &parts {
-            out.extend_from_slice(part);
-        }
+        out.put_number(bytes.len() as u64);
+        out.extend_from_slice(bytes);
     }
 
     /// Appends a packet that was sent.

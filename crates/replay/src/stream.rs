@@ -72,9 +72,9 @@ impl Writer {
     }
 
     /// Records the bytes of writes.
-    pub fn data(&mut self, id: ConnectionId, parts: [&[u8]; 2]) {
+    pub fn data(&mut self, id: ConnectionId, bytes: &[u8]) {
         self.record(|_, frame| {
-            Context::put_data(id, parts, frame);
+            Context::put_data(id, bytes, frame);
             Ok(())
         });
     }

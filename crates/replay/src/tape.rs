@@ -130,9 +130,9 @@ impl Tape {
         let at = self.data.entry(id).or_default();
         while *at < sent.written() {
             let len = (sent.written() - *at).min(MAX_DATA_BYTES);
-            let (first, second) = sent.get(Payload::new(*at, len as u32));
-            self.writer.data(id, [first, second]);
-            *at += len;
+            let run = sent.run(Payload::new(*at, len as u32));
+            self.writer.data(id, run);
+            *at += run.len() as u64;
         }
     }
 

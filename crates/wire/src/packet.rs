@@ -108,7 +108,27 @@ impl Packet {
     /// # Panics
     ///
     /// Like [`emit`](Self::emit).
-    pub fn emit_with(&self, out: &mut Vec<u8>, mut fill: impl FnMut(Payload, &mut [u8])) {
+    pub fn emit_with(&self, out: &mut Vec<u8>, fill: impl FnMut(Payload, &mut [u8])) {
+        self.emit_by(out, fill, |packet, out, fill| packet.emit_with(out, fill));
+    }
+
+    /// As [`emit_with`](Self::emit_with), but the checksum of SCTP is zero. For [`parse_offloaded`](Self::parse_offloaded)
+    /// on the same machine.
+    ///
+    /// # Panics
+    ///
+    /// Like [`emit`](Self::emit).
+    pub fn emit_unfinished(&self, out: &mut Vec<u8>, fill: impl FnMut(Payload, &mut [u8])) {
+        self.emit_by(out, fill, |packet, out, fill| packet.emit_unfinished(out, fill));
+    }
+
+    /// Appends the packet; `emit_sctp` appends an SCTP packet that is not carried in UDP.
+    fn emit_by(
+        &self,
+        out: &mut Vec<u8>,
+        mut fill: impl FnMut(Payload, &mut [u8]),
+        emit_sctp: impl FnOnce(&sctp::Packet, &mut Vec<u8>, &mut dyn FnMut(Payload, &mut [u8])),
+    ) {
         if let Err(error) = self.validate() {
             panic!("{error}");
         }
@@ -120,7 +140,7 @@ impl Packet {
             Body::Tcp(segment) => segment.emit_with(addresses, out, |bytes| fill(segment.payload, bytes)),
             Body::Sctp(packet) => match packet.udp {
                 Some(ports) => encapsulation::emit(packet, (ports, addresses), out, &mut fill),
-                None => packet.emit_with(out, &mut fill),
+                None => emit_sctp(packet, out, &mut fill),
             },
             Body::Udp(datagram) => datagram.emit_with(addresses, out, |bytes| fill(datagram.payload, bytes)),
             Body::Icmp(message) => message.emit(addresses, out),
@@ -207,27 +227,29 @@ impl Packet {
     /// The problem and its byte: truncated bytes, an impossible length, a wrong checksum, a fragment, an IPv6
     /// extension header other than hop-by-hop options, or a transport other than TCP, UDP, SCTP and ICMP.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
-        Self::parse_by(bytes, tcp::Segment::parse)
+        Self::parse_by(bytes, tcp::Segment::parse, sctp::Packet::parse)
     }
 
-    /// As [`parse`](Self::parse), but does not verify the checksum of TCP. A kernel on the same machine leaves it unfinished,
-    /// because no wire could damage the segment.
+    /// As [`parse`](Self::parse), but does not verify the checksums of TCP and SCTP. A sender on the same machine leaves them
+    /// unfinished, because no wire could damage the packet.
     ///
     /// # Errors
     ///
     /// As [`parse`](Self::parse).
     pub fn parse_offloaded(bytes: &[u8]) -> Result<Self, ParseError> {
-        Self::parse_by(bytes, |bytes, _| tcp::Segment::parse_unverified(bytes))
+        let segment = |bytes: &[u8], _| tcp::Segment::parse_unverified(bytes);
+        Self::parse_by(bytes, segment, sctp::Packet::parse_unverified)
     }
 
     fn parse_by(
         bytes: &[u8],
         segment: impl FnOnce(&[u8], Addresses) -> Result<tcp::Segment, ParseError>,
+        sctp: impl FnOnce(&[u8]) -> Result<sctp::Packet, ParseError>,
     ) -> Result<Self, ParseError> {
         let network = Network::parse(bytes)?;
         let start = network.body.start;
         let bytes = bytes.get(network.body.clone()).unwrap_or_default();
-        let mut packet = network.parse_body(bytes, segment).map_err(|error| error.shifted(start))?;
+        let mut packet = network.parse_body(bytes, segment, sctp).map_err(|error| error.shifted(start))?;
         packet.for_each_payload(|payload| payload.offset += start as u64);
         Ok(packet)
     }
@@ -318,11 +340,12 @@ impl Network {
         Ok(Self { addresses, ecn: header.ecn, may_fragment: false, protocol, option, body: start..end })
     }
 
-    /// Reads the bytes behind the IP header, those of TCP by `segment`.
+    /// Reads the bytes behind the IP header, those of TCP by `segment`, those of SCTP by `sctp`.
     fn parse_body(
         self,
         bytes: &[u8],
         segment: impl FnOnce(&[u8], Addresses) -> Result<tcp::Segment, ParseError>,
+        sctp: impl FnOnce(&[u8]) -> Result<sctp::Packet, ParseError>,
     ) -> Result<Packet, ParseError> {
         let destination = self.addresses.destination;
         let covered = self.option.as_ref().map_or(destination, |option| option.destination(destination));
@@ -331,7 +354,7 @@ impl Network {
             protocol::TCP => Body::Tcp(tcp::Segment { ip_option: self.option, ..segment(bytes, covered)? }),
             protocol::UDP => Body::Udp(udp::Datagram::parse(bytes, covered)?),
             protocol::ICMP | protocol::ICMPV6 => Body::Icmp(Box::new(icmp::Message::parse(bytes, covered)?)),
-            _ => Body::Sctp(sctp::Packet { may_fragment: self.may_fragment, ..sctp::Packet::parse(bytes)? }),
+            _ => Body::Sctp(sctp::Packet { may_fragment: self.may_fragment, ..sctp(bytes)? }),
         };
         let Addresses { source, destination } = self.addresses;
         Ok(Packet { source, destination, ecn: self.ecn, body })

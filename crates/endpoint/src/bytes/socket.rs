@@ -23,6 +23,18 @@ impl Socket<'_> {
         accepted
     }
 
+    /// Writes a message to the send buffer, completely or not at all, and returns the number of accepted bytes. The bytes of an
+    /// accepted message are taken out of `message`.
+    pub fn write_message(&mut self, message: &mut Vec<u8>, how: Write) -> usize {
+        let len = message.len();
+        let accepted = self.endpoint.write(self.now, Write { len: len as u64, ..how }) as usize;
+        assert!(accepted == 0 || accepted == len, "{accepted} of {len} bytes of a message were accepted");
+        if accepted > 0 {
+            self.bytes.sent.write_message(core::mem::take(message));
+        }
+        accepted
+    }
+
     /// Reads up to `max` bytes of the stream, or the next message or part of one, and appends the bytes to `out`. A
     /// delivery that reports an abandoned message has no bytes.
     pub fn read(&mut self, max: u64, out: &mut Vec<u8>) -> Option<Delivery> {
@@ -35,6 +47,7 @@ impl Socket<'_> {
         if runs.is_empty() {
             self.bytes.stream.read(delivery.offset, delivery.len, out);
         } else {
+            out.reserve(delivery.len as usize);
             self.bytes.fragments.collect(runs, out);
         }
         debug_assert_eq!((out.len() - before) as u64, delivery.len, "{delivery:?} of {runs:?}");

@@ -94,10 +94,40 @@ fn two_fragments_with_one_key_panic() {
     fragments.place(1, b"b");
 }
 
+#[test]
+#[should_panic(expected = "two fragments with the key 4096")]
+fn equal_keys_panic_where_other_keys_share_a_place() {
+    let mut fragments = Fragments::default();
+    for key in [0, 4096, 8192] {
+        fragments.place(key, b"a");
+    }
+    fragments.forget((0, 1));
+    fragments.place(4096, b"b");
+}
+
+#[test]
+fn long_message_is_sent_from_its_buffer() {
+    let mut buffer = SendBuffer::default();
+    buffer.write_message(bytes(0..100));
+    let long = bytes(100..6000);
+    let at = long.as_ptr();
+    buffer.write_message(long);
+    buffer.write_message(bytes(6000..6010));
+    assert_eq!(buffer.run(Payload::new(1000, 9)).as_ptr(), at.wrapping_add(900));
+    // One payload covers the end of a short message, a long one, and the start of a short one.
+    assert_eq!(filled(&buffer, Payload::new(99, 5903)), bytes(99..6002));
+    buffer.release(3000);
+    assert_eq!(filled(&buffer, Payload::new(3000, 3010)), bytes(3000..6010));
+    buffer.release(6010);
+    assert!(buffer.is_empty());
+}
+
 #[derive(Clone, Debug)]
 enum Command {
     /// The application writes this number of bytes.
     Write(usize),
+    /// The application writes a message of this number of bytes, in a buffer with room for as many, or for four times as many.
+    Message(usize, bool),
     /// A part of the kept bytes is sent. The fields are its start as a share of the kept bytes, and its length as a
     /// share of the bytes after the start, in 255ths.
     Fill(u8, u8),
@@ -108,6 +138,7 @@ enum Command {
 fn command() -> impl Strategy<Value = Command> {
     prop_oneof![
         (0..9000_usize).prop_map(Command::Write),
+        (0..9000_usize, any::<bool>()).prop_map(|(len, is_large)| Command::Message(len, is_large)),
         (any::<u8>(), any::<u8>()).prop_map(|(at, len)| Command::Fill(at, len)),
         any::<u8>().prop_map(Command::Release),
     ]
@@ -130,6 +161,12 @@ proptest! {
                     let new = bytes(model.len() as u64 * 3..model.len() as u64 * 3 + len as u64);
                     buffer.write(&new);
                     model.extend(new);
+                }
+                Command::Message(len, is_large) => {
+                    let mut new = Vec::with_capacity(if is_large { 4 * len } else { len });
+                    new.extend(bytes(model.len() as u64 * 5..model.len() as u64 * 5 + len as u64));
+                    model.extend_from_slice(&new);
+                    buffer.write_message(new);
                 }
                 Command::Fill(at, len) => {
                     let offset = released + share(kept, at);
@@ -188,18 +225,19 @@ proptest! {
         lens in prop::collection::vec(0..2000_usize, 1..40),
         order in Just(()).prop_perturb(|(), mut rng| rng.random::<u64>()),
         messages in 1..6_usize,
+        distance in prop::sample::select(vec![1_u64, 16, 100, 4096, 1 << 30]),
     ) {
         let mut fragments = Fragments::default();
         let content = |key: usize| bytes(key as u64 * 5000..(key * 5000 + lens[key]) as u64);
         let mut keys: Vec<usize> = (0..lens.len()).collect();
         keys.sort_by_key(|&key| Payload::byte(order ^ key as u64));
         for &key in &keys {
-            fragments.place(key as u64, &content(key));
+            fragments.place(key as u64 * distance, &content(key));
         }
         for message in (0..messages).rev() {
             // Message m has the keys that equal m modulo the number of messages, so each run has one key.
             let own: Vec<usize> = (message..lens.len()).step_by(messages).collect();
-            let runs: Vec<(u64, u32)> = own.iter().map(|&key| (key as u64, 1)).collect();
+            let runs: Vec<(u64, u32)> = own.iter().map(|&key| (key as u64 * distance, 1)).collect();
             let mut out = Vec::new();
             fragments.collect(&runs, &mut out);
             prop_assert_eq!(out, own.iter().flat_map(|&key| content(key)).collect::<Vec<u8>>());

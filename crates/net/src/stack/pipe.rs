@@ -17,6 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Bytes that wait in each direction between a connection and its handle. A message may exceed it.
 pub const MAX_WAITING_BYTES: usize = 256 << 10;
+/// A writer that waits for room is woken when at most this number of bytes waits, so that it writes several messages.
+const LOW_WATER_BYTES: usize = MAX_WAITING_BYTES / 2;
+/// A reader is woken when the packets that have arrived together are processed, or earlier if this number of bytes waits:
+/// one long packet of TCP.
+const EARLY_WAKE_BYTES: usize = MAX_WAITING_BYTES / 4;
 /// Events that wait for the handle; beyond, the oldest is dropped.
 const MAX_EVENTS: usize = 1024;
 
@@ -64,6 +69,9 @@ struct State {
     paused: bool,
     /// True if a turn is already requested.
     turn_due: bool,
+    /// Whether turns since the last wake took data from the handle, and brought data for it.
+    wrote: bool,
+    read: bool,
     /// The error of the next write.
     refused: Option<Error>,
     events: VecDeque<Event>,
@@ -87,8 +95,13 @@ impl State {
         !self.outgoing.is_empty() || !self.messages.is_empty()
     }
 
+    /// Bytes that wait for the handle.
+    fn readable(&self) -> usize {
+        self.incoming.len() + self.received_bytes
+    }
+
     fn is_full(&self) -> bool {
-        self.incoming.len() + self.received_bytes >= MAX_WAITING_BYTES
+        self.readable() >= MAX_WAITING_BYTES
     }
 
     /// Passes waiting data to the connection. Returns whether it took any.
@@ -102,12 +115,13 @@ impl State {
             self.blocked = taken < offered;
             any |= taken > 0;
         }
-        while let Some((how, message)) = self.messages.front() {
-            if socket.write(message, *how) == 0 {
+        while let Some((how, message)) = self.messages.front_mut() {
+            let taken = socket.write_message(message, *how);
+            if taken == 0 {
                 self.blocked = true;
                 break;
             }
-            self.message_bytes -= message.len();
+            self.message_bytes -= taken;
             self.messages.pop_front();
             any = true;
         }
@@ -134,14 +148,16 @@ impl State {
         any
     }
 
-    /// The tasks to wake after a turn.
-    fn woken(&mut self, (wrote, read): (bool, bool)) -> Vec<Waker> {
+    /// The tasks to wake after turns.
+    fn woken(&mut self) -> Vec<Waker> {
         let mut woken = Vec::new();
         let over = self.ended.is_some();
+        let (wrote, read) = (core::mem::take(&mut self.wrote), core::mem::take(&mut self.read));
+        let has_room = wrote && self.outgoing.len() + self.message_bytes <= LOW_WATER_BYTES;
         for (is_due, wakers) in [
             (over || self.opened, &mut self.openers),
             (over || read || self.finished, &mut self.readers),
-            (over || wrote || self.refused.is_some(), &mut self.writers),
+            (over || has_room || self.refused.is_some(), &mut self.writers),
             (over, &mut self.enders),
             (over || !self.events.is_empty(), &mut self.watchers),
         ] {
@@ -422,10 +438,16 @@ impl Application for PipeEnd {
             state.report = Some(socket.endpoint.report());
             self.done = state.dropped || !state.paused;
         }
-        let woken = state.woken((wrote, read));
+        (state.wrote, state.read) = (state.wrote || wrote, state.read || read);
+        let woken = if state.readable() >= EARLY_WAKE_BYTES { state.woken() } else { Vec::new() };
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         busy
+    }
+
+    fn rest(&mut self) {
+        let woken = self.pipe.lock().woken();
+        woken.into_iter().for_each(Waker::wake);
     }
 
     fn is_done(&self) -> bool {
@@ -442,7 +464,7 @@ impl Drop for PipeEnd {
         let mut state = self.pipe.lock();
         state.ended = state.ended.or(Some(Reason::Aborted));
         state.paused = false;
-        let woken = state.woken((true, true));
+        let woken = state.woken();
         drop(state);
         woken.into_iter().for_each(Waker::wake);
     }

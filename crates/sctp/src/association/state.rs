@@ -86,10 +86,9 @@ pub struct Association {
 }
 
 impl Association {
-    /// Returns true if the acknowledgement of received data may wait for packets that have arrived already: no data is
-    /// missing, so that no SACK counts as a report of it (RFC 9260 §6.7).
+    /// Returns true if the acknowledgement of received data may wait for packets that have arrived already.
     pub fn may_wait(&self) -> bool {
-        matches!(&self.state, State::Open(open) if !open.inbound.has_gap())
+        matches!(&self.state, State::Open(open) if open.inbound.may_wait())
     }
 
     /// Creates the client; [`connect`](anabranch_endpoint::Endpoint::connect) sends its INIT.

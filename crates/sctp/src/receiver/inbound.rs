@@ -120,6 +120,12 @@ impl Inbound {
         !self.above.is_empty()
     }
 
+    /// True if the next SACK may acknowledge several packets: no data is missing, so that no SACK counts as a report of it (RFC
+    /// 9260 §6.7), or the SACK contains their number, which then counts. The paths of CMT leave gaps all the time.
+    pub fn may_wait(&self) -> bool {
+        self.policy.dac || !self.has_gap()
+    }
+
     /// Received fragments that will never be part of a complete message, as runs of TSNs: first TSN and number.
     pub fn into_unread(self) -> impl Iterator<Item = (u64, u32)> {
         self.reassembly.into_runs()

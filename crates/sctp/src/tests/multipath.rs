@@ -313,6 +313,24 @@ fn delayed_acknowledgement_survives_reordering() {
     assert!(with < 2_800 && without > 4_500, "{with} with, {without} without");
 }
 
+/// Data of the slower path is missing most of the time.
+#[test]
+fn acknowledgement_may_wait_behind_a_gap_with_dac() {
+    for dac in [false, true] {
+        let mut net = Net::new(vec![Link::new(10, 1), Link::new(10, 30)], |_, config| {
+            cmt(config);
+            config.dac = dac;
+        });
+        net.apps[A] = App::sends((0..5_000).map(|_| (1452, 0, false)));
+        net.connect();
+        let mut moments = (100..500).map(at_ms);
+        while net.ends[B].held().reordering == 0 {
+            net.run_until(moments.next().expect("data is out of order at one of the moments"));
+        }
+        assert_eq!(net.ends[B].may_wait(), dac);
+    }
+}
+
 /// A gap on one path neither stops the window of the other nor marks its chunks as lost.
 #[test]
 fn a_gap_on_one_path_does_not_affect_the_other() {

@@ -124,6 +124,14 @@ impl Packet {
     /// chunk in turn with a slice of the payload's length. Panics like [`Packet::emit`].
     pub fn emit_with(&self, out: &mut Vec<u8>, fill: &mut dyn FnMut(Payload, &mut [u8])) {
         let start = out.len();
+        self.emit_unfinished(out, fill);
+        let checksum = if self.zero_checksum { 0 } else { checksum(&out[start..]) };
+        out[start + CHECKSUM_AT..start + HEADER_LEN as usize].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// As [`emit_with`](Self::emit_with), but the checksum is zero.
+    pub(crate) fn emit_unfinished(&self, out: &mut Vec<u8>, fill: &mut dyn FnMut(Payload, &mut [u8])) {
+        let start = out.len();
         out.reserve(self.wire_len() as usize);
         out.extend_from_slice(&self.source_port.to_be_bytes());
         out.extend_from_slice(&self.destination_port.to_be_bytes());
@@ -133,8 +141,6 @@ impl Packet {
             chunk.emit(out, fill);
         }
         self.write_code(&mut out[start + HEADER_LEN as usize..]);
-        let checksum = if self.zero_checksum { 0 } else { checksum(&out[start..]) };
-        out[start + CHECKSUM_AT..start + HEADER_LEN as usize].copy_from_slice(&checksum.to_le_bytes());
     }
 
     /// Computes the pending code of an AUTH chunk in chunks that are otherwise written.
@@ -184,9 +190,23 @@ impl Packet {
         if found != computed && !packet.zero_checksum {
             return Err(ParseError::new(Header::Sctp, CHECKSUM_AT, Problem::Checksum { found, computed }));
         }
+        packet.parse_chunks(chunks)?;
+        Ok(packet)
+    }
+
+    /// As [`parse`](Self::parse), but does not verify the checksum.
+    pub(crate) fn parse_unverified(bytes: &[u8]) -> Result<Self, ParseError> {
+        let (mut packet, _checksum, chunks) = Self::parse_header(bytes)?;
+        packet.parse_chunks(chunks)?;
+        Ok(packet)
+    }
+
+    /// Reads the chunks behind the common header.
+    fn parse_chunks(&mut self, chunks: &[u8]) -> Result<(), ParseError> {
+        let end = HEADER_LEN as usize + chunks.len();
         let mut rest = chunks;
         while !rest.is_empty() {
-            let at = bytes.len() - rest.len();
+            let at = end - rest.len();
             let read = Chunk::parse(rest).map_err(|error| error.shifted(at))?;
             let Some((mut chunk, behind)) = read else { break };
             if let Some(payload) = chunk.payload_mut() {
@@ -195,10 +215,10 @@ impl Packet {
             if let Chunk::Auth(auth) = &mut chunk {
                 auth.set_covered(rest);
             }
-            packet.chunks.push(chunk);
+            self.chunks.push(chunk);
             rest = behind;
         }
-        Ok(packet)
+        Ok(())
     }
 }
 

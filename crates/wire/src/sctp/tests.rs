@@ -178,6 +178,20 @@ fn longest_chunk_is_written() {
 
 /// RFC 9653 §5: a checksum of zero is accepted; any other wrong one is an error.
 #[test]
+fn unfinished_packet_lacks_only_the_checksum() {
+    let packet = packet(vec![data(3, 100), Chunk::CookieAck]);
+    let (mut finished, mut unfinished) = (encode(&packet), Vec::new());
+    packet.emit_unfinished(&mut unfinished, &mut |payload, bytes| payload.fill(bytes));
+    finished[8..12].fill(0);
+    assert_eq!(unfinished, finished);
+    let read = Packet::parse_unverified(&unfinished).expect("a packet");
+    assert!(!read.zero_checksum, "the packet does not state that the lower layer detects damage");
+    assert_eq!(Ok(read), Packet::parse(&encode(&packet)));
+    let short = Packet::parse_unverified(&unfinished[..11]).expect_err("a header has 12 bytes");
+    assert_eq!(short.problem, Problem::Truncated { needed: 12, available: 11 });
+}
+
+#[test]
 fn zero_checksum_is_accepted() {
     let chunks = vec![Chunk::ShutdownAck, Chunk::CookieAck];
     let packet = Packet {
