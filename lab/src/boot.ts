@@ -9,8 +9,11 @@ async function compiled(text: string): Promise<WebAssembly.Module> {
 }
 
 const started = startWorker<"ready">([WORKER]);
-const module = compiled(document.getElementById("core")!.textContent!);
+const module = compiled(document.getElementById("core")!.textContent!).then((core) => {
+  started.worker.postMessage(core);
+  return core;
+});
 globalThis.startedCore = { ...started, module };
 // `main.ts` reports failures.
-module.then((core) => started.worker.postMessage(core), () => undefined);
+module.catch(() => undefined);
 started.ready.catch(() => undefined);

@@ -12,6 +12,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use rustix::process::{Pid, Signal, kill_process};
 use socket2::Socket;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
@@ -69,18 +70,33 @@ impl Inherited {
         let waiting = move || {
             // Ignore errors: if the earlier process has ended or does not answer in time, this one continues without it.
             if channel.write_all(&[READY]).is_ok() {
-                drop(channel.read(&mut [0]));
+                while channel.read(&mut [0]).is_err_and(|error| error.kind() == ErrorKind::Interrupted) {}
             }
         };
         drop(tokio::task::spawn_blocking(waiting).await);
     }
 }
 
-/// A new process that is ready. It accepts connections when this value is dropped.
+/// A new process that is ready, and accepts connections after [`let_accept`](Self::let_accept), or if this process ends.
 pub struct Successor {
-    /// Process id.
+    /// Process id. It stays that of the new process while this process runs, which never waits for its end.
     pub process: u32,
-    _channel: UnixStream,
+    channel: Option<UnixStream>,
+}
+
+impl Successor {
+    /// Lets the new process accept connections.
+    pub fn let_accept(&mut self) {
+        self.channel = None;
+    }
+
+    /// Sends a signal to the new process.
+    pub fn signal(&self, signal: Signal) {
+        // Ignore errors: the process may already have ended.
+        if let Some(process) = i32::try_from(self.process).ok().and_then(Pid::from_raw) {
+            kill_process(process, signal).unwrap_or_default();
+        }
+    }
 }
 
 fn receive_all(channel: &UnixStream) -> io::Result<Vec<Socket>> {
@@ -134,7 +150,7 @@ fn start(program: OsString, arguments: Vec<OsString>, sockets: &[OwnedFd]) -> io
         drop(child.kill());
         child.wait()?;
     }
-    started.map(|()| Successor { process: child.id(), _channel: parent_end })
+    started.map(|()| Successor { process: child.id(), channel: Some(parent_end) })
 }
 
 fn send_all(channel: &UnixStream, sockets: &[OwnedFd]) -> io::Result<()> {

@@ -19,7 +19,7 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 /// Pause before the next accept after the kernel had no descriptor or memory for a connection.
@@ -144,6 +144,30 @@ impl Stop {
         }
     }
 
+    /// True if this process must stop now.
+    async fn is_requested(&mut self) -> bool {
+        tokio::select! {
+            biased;
+            () = self.requested() => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
+    /// Waits until this process must stop. A new process that has taken over gets each SIGHUP.
+    async fn requested_after(&mut self, successor: Option<&Successor>) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hang_up.recv() => match successor {
+                    Some(successor) => successor.signal(rustix::process::Signal::HUP),
+                    None if self.supports_handover => {}
+                    None => return,
+                },
+            }
+        }
+    }
+
     /// Waits until a new process is ready to take over the listeners, which it returns, or until this process must stop.
     async fn requested_or_succeeded<S>(&mut self, listeners: &[Listener<S>]) -> Option<Successor> {
         if !self.supports_handover {
@@ -152,6 +176,7 @@ impl Stop {
         }
         loop {
             tokio::select! {
+                biased;
                 _ = self.terminate.recv() => return None,
                 _ = self.interrupt.recv() => return None,
                 _ = self.hang_up.recv() => {}
@@ -162,6 +187,10 @@ impl Stop {
                 .collect::<io::Result<_>>();
             let passed = async { handover::start_successor(sockets?).await }.await;
             match passed {
+                Ok(successor) if self.is_requested().await => {
+                    successor.signal(rustix::process::Signal::TERM);
+                    return None;
+                }
                 Ok(successor) => return Some(successor),
                 Err(error) => {
                     log::log_line(format_args!("cannot restart: {error}; the old process continues"));
@@ -212,13 +241,14 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
         ));
     }
     systemd::notify("READY=1");
-    let successor = stop.requested_or_succeeded(&listeners).await;
+    let mut successor = stop.requested_or_succeeded(&listeners).await;
     accepting.shutdown().await;
     watch::stop();
     drop(listeners);
-    if let Some(successor) = successor {
+    if let Some(successor) = &mut successor {
         systemd::notify(&format!("MAINPID={}", successor.process));
         log::log_line(format_args!("process {} takes over the listeners", successor.process));
+        successor.let_accept();
     }
     let open = max_connections - connection_limits.slots.available_permits();
     if open > 0 {
@@ -228,7 +258,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     tokio::select! {
         _ = all_ended => {}
         () = tokio::time::sleep(limits.drain_timeout.duration()) => {}
-        () = stop.requested() => {}
+        () = stop.requested_after(successor.as_ref()) => {}
     }
     for service in &services {
         service.clean_up().await;
@@ -269,11 +299,13 @@ async fn accept_all<S: Service>(
                     ));
                     continue;
                 };
-                // A slot is acquired only after a connection has been accepted, so an idle listener holds no slot.
-                let slot = free_slot(&service, &connection_limits, peer).await;
-                let entry = connection_limits.connections.add(peer.ip());
-                let service = Arc::clone(&service);
+                let (service, connection_limits) = (Arc::clone(&service), connection_limits.clone());
+                let (began, begun) = oneshot::channel::<()>();
                 tokio::spawn(async move {
+                    // A slot is acquired only after a connection has been accepted, so an idle listener holds no slot.
+                    let slot = free_slot(&service, &connection_limits, peer).await;
+                    drop(began);
+                    let entry = connection_limits.connections.add(peer.ip());
                     let serving = async {
                         if !(service.client_sends_first() && disconnects_at_once(&client).await) {
                             log_first_plain_tcp(&*service, &client, peer, transport);
@@ -290,6 +322,8 @@ async fn accept_all<S: Service>(
                     }
                     drop((counted, slot));
                 });
+                // The next connection is accepted when this one has a slot. If a new process takes over before, this one remains.
+                drop(begun.await);
             }
             Err(error) if is_shortage(&error) => {
                 NOT_ACCEPTED.log_line(format_args!("{}: cannot accept connections: {error}", service.name()));

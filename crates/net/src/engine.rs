@@ -44,7 +44,8 @@ pub trait Application {
     /// until it returns false, that is, until it did nothing.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 
-    /// Called after turns: when no packet is left, or after 100 µs. So another thread need not be woken after each turn.
+    /// Called after turns: when no packet is left, or after 100 µs, and before the connection is removed. So another thread need
+    /// not be woken after each turn. An engine that is dropped does not call it.
     fn rest(&mut self) {}
 
     /// True if the engine may remove the connection. The engine calls this after [`Event::Closed`] and the following
@@ -85,6 +86,8 @@ struct Connection {
     missed: Vec<Event>,
     /// True once the last event was reported.
     over: bool,
+    /// True if the application had turns since it last rested.
+    active: bool,
 }
 
 /// A host with its network, in user space. One thread runs it; [`Stack`](crate::Stack) is the handle for several.
@@ -94,7 +97,7 @@ pub struct Engine {
     connections: BTreeMap<ConnectionId, Connection>,
     listeners: BTreeMap<(Transport, u16), Box<dyn Acceptor>>,
     events: Vec<(ConnectionId, Event)>,
-    /// Connections whose applications had turns since the engine last waited.
+    /// Connections whose applications had turns since they last rested.
     active: Vec<ConnectionId>,
     /// Latest time at which these applications rest.
     rest_due: Time,
@@ -300,7 +303,10 @@ impl Engine {
     /// Lets the applications rest that had turns.
     fn let_rest(&mut self) {
         for id in self.active.drain(..) {
-            if let Some(Connection { application: Some(application), .. }) = self.connections.get_mut(&id) {
+            if let Some(Connection { application: Some(application), active, .. }) =
+                self.connections.get_mut(&id)
+            {
+                *active = false;
                 application.rest();
             }
         }
@@ -388,7 +394,9 @@ impl Engine {
 
     /// Passes events to an application and lets it act; then removes the connection if both are done.
     fn let_act(&mut self, now: Time, id: ConnectionId, events: &[Event]) {
-        let Some(Connection { bytes, application, over, .. }) = self.connections.get_mut(&id) else { return };
+        let Some(Connection { bytes, application, over, active, .. }) = self.connections.get_mut(&id) else {
+            return;
+        };
         let Some(application) = application else { return };
         let acted = self.host.with_endpoint(id, |endpoint| {
             bytes.release(endpoint);
@@ -408,10 +416,11 @@ impl Engine {
         if self.active.is_empty() {
             self.rest_due = now + MAX_REST_DELAY;
         }
-        if self.active.last() != Some(&id) {
+        if !core::mem::replace(active, true) {
             self.active.push(id);
         }
         if *over && application.is_done() {
+            application.rest();
             self.host.forget(now, id);
             self.connections.remove(&id);
         }

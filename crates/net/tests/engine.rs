@@ -1,7 +1,7 @@
 //! Two engines in one thread, with a link in memory.
 #![cfg(target_os = "linux")]
 
-use anabranch_base::time::Duration;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Address, Event, Secrets, Socket, Write};
 use anabranch_host::{Backlog, Limits, Listening, Protocol};
 use anabranch_net::{Application, Clock, Engine, Memory, Network};
@@ -51,6 +51,9 @@ fn engine(host: u8, end: Memory) -> Engine {
     Engine::new(network, Limits::default(), Secrets::new([host; 32]))
 }
 
+/// A transfer takes some milliseconds.
+const END_TIME: Time = Time::from_nanos(60_000_000_000);
+
 #[test]
 fn application_rests_when_no_packet_is_left() {
     let [near, far] = Memory::pair().expect("descriptors");
@@ -76,6 +79,7 @@ fn application_rests_when_no_packet_is_left() {
             engine.step(limit, None).expect("the kernel waits");
         }
         steps += 1;
+        assert!(engines[0].now() < END_TIME, "{} of {} bytes", read.borrow().len(), expected.len());
     }
     assert!(*read.borrow() == expected);
     let calls = calls.borrow();

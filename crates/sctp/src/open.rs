@@ -55,6 +55,7 @@ impl Open {
             delay: core.config.sack_delay,
             every: core.config.sack_every.max(1),
             dac: peer.extensions.dac,
+            counts_packets: peer.extensions.dac,
             nr_sack: peer.extensions.nr_sack,
             renege: core.config.renege,
             forward_tsn: peer.extensions.forward_tsn,

@@ -41,8 +41,10 @@ export class Client {
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve: resolve as (v: never) => void, reject });
-      // The worker gets the core first, and a failure of the core ends all calls.
-      this.module.then(() => this.worker.postMessage({ id, call, of }), () => undefined);
+      // The worker gets the core first.
+      this.module
+        .then(() => this.worker.postMessage({ id, call, of }))
+        .catch((error: Error) => this.fail(new CoreFailure(error.message)));
     });
   }
 

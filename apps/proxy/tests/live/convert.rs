@@ -1,10 +1,12 @@
 //! The Convert Protocol (RFC 8803): the program as a client and as a converter.
 
-use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
+use super::program::{
+    EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server, successor,
+};
 use super::socks::{answered, request, request_by_name, through, through_over};
 use anabranch_proxy::convert::{ErrorCode, TcpOption, Tlv, emit, parse};
 use anabranch_testkit::namespace::{Need, machine_has};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Signal, kill_process};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -57,6 +59,13 @@ fn without_zeros(bytes: &[u8]) -> &[u8] {
 
 fn is_connected(tlvs: &[Tlv]) -> bool {
     matches!(tlvs, [Tlv::ExtendedTcpHeader(_)])
+}
+
+/// Requests a connection through a converter.
+fn request_over(converter: SocketAddr, target: SocketAddr) -> TcpStream {
+    let stream = connect(converter);
+    (&stream).write_all(&connect_to(target)).expect("the peer reads");
+    stream
 }
 
 /// Opens a stream through a converter, over this connection.
@@ -467,14 +476,13 @@ fn new_process_takes_over_and_clients_continue() {
         let target = echo("127.0.0.1:0");
         let before = through(&near, target);
         converter.signal(Signal::HUP);
-        let report = converter.line("takes over the listeners");
-        let process = report.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("a process id");
+        let process = successor(&converter.line("takes over the listeners"));
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
         assert_eq!(&exchange::<5>(&before, b"still"), b"still");
         drop(before);
         assert!(converter.wait().success());
         assert_eq!(&exchange::<2>(&through(&near, target), b"ok"), b"ok");
-        kill_process(Pid::from_raw(process).expect("a number"), Signal::TERM).expect("the program runs");
+        kill_process(process, Signal::TERM).expect("the program runs");
     }
 }
 
@@ -527,9 +535,7 @@ fn takeovers_under_load_fail_no_request() {
                     None => converter.signal(Signal::HUP),
                     Some(successor) => kill_process(successor, Signal::HUP).expect("the program runs"),
                 }
-                let report = converter.line("takes over the listeners");
-                let number = report.split(' ').nth(1).and_then(|number| number.parse().ok());
-                process = number.and_then(Pid::from_raw);
+                process = Some(successor(&converter.line("takes over the listeners")));
             }
             drop(end);
             for client in clients {
@@ -538,6 +544,28 @@ fn takeovers_under_load_fail_no_request() {
         });
         assert!(converter.wait().success());
         kill_process(process.expect("a process id"), Signal::TERM).expect("the program runs");
+    }
+}
+
+/// The second signal comes while the first new process takes over.
+#[test]
+fn settings_of_a_second_signal_come_into_force() {
+    let converter = Program::start("convert", CONVERTER, 1);
+    let (address, target) = (converter.address(), echo("127.0.0.1:0"));
+    assert!(is_connected(&message(&request_over(address, target))));
+    converter.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(3));
+    converter.change_config(&CONVERTER.replace("127.0.0.0/8", "127.1.0.0/16"));
+    converter.signal(Signal::HUP);
+    let end = std::time::Instant::now() + EVENT_TIMEOUT;
+    while is_connected(&message(&request_over(address, target))) {
+        assert!(std::time::Instant::now() < end, "the second settings are not in force");
+    }
+    let mut takeovers = vec![converter.line("takes over the listeners")];
+    takeovers.extend(converter.lines_now().into_iter().filter(|line| line.contains("takes over")));
+    for line in takeovers {
+        // Ignore errors: a process that was replaced too has ended.
+        kill_process(successor(&line), Signal::TERM).unwrap_or_default();
     }
 }
 

@@ -119,6 +119,23 @@ impl Program {
         }
     }
 
+    /// Returns the log lines that have been written and not read.
+    pub fn lines_now(&self) -> Vec<String> {
+        self.lines.try_iter().collect()
+    }
+
+    /// Returns the log lines that have not been read, up to the last takeover or the end of all processes.
+    pub fn lines_until_end(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Ok(line) = self.lines.recv_timeout(EVENT_TIMEOUT) {
+            lines.push(line);
+            if lines.last().is_some_and(|line| line.contains("takes over the listeners")) {
+                break;
+            }
+        }
+        lines
+    }
+
     /// Returns the first listening address.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
@@ -153,6 +170,12 @@ impl Drop for Program {
     fn drop(&mut self) {
         drop(self.child.kill().and_then(|()| self.child.wait()));
     }
+}
+
+/// Returns the process id in a log line on a takeover.
+pub fn successor(line: &str) -> Pid {
+    let process = line.split(' ').nth(1).and_then(|number| number.parse().ok());
+    process.and_then(Pid::from_raw).expect("a process id")
 }
 
 /// Starts a server that runs `serve` in a thread for each connection.

@@ -1,7 +1,9 @@
 //! SOCKS 5. The tests act as clients and servers.
 
-use super::program::{EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server};
-use rustix::process::Signal;
+use super::program::{
+    EVENT_TIMEOUT, Program, connect, echo, end_first, exchange, keep_urgent_bytes, server, successor,
+};
+use rustix::process::{Signal, kill_process};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -350,13 +352,51 @@ fn new_process_takes_over_and_refuses_no_client() {
         has_passed.store(true, Ordering::Relaxed);
         message
     });
-    let process = message.split(' ').nth(1).and_then(|number| number.parse().ok()).expect("a process id");
-    let process = rustix::process::Pid::from_raw(process).expect("a number");
+    let process = successor(&message);
     assert_eq!(&exchange::<5>(&stream, b"still"), b"still");
     drop(stream);
     assert!(proxy.wait().success());
     assert_eq!(&exchange::<2>(&through(&proxy, target), b"ok"), b"ok");
-    rustix::process::kill_process(process, Signal::TERM).expect("the program runs");
+    kill_process(process, Signal::TERM).expect("the program runs");
+}
+
+#[test]
+fn client_that_waits_survives_a_takeover() {
+    let mut proxy = Program::start("socks", &format!("{OPEN_CONFIG}[limits]\nmax_connections = 1\n"), 1);
+    let open = through(&proxy, echo("127.0.0.1:0"));
+    let waits = connect(proxy.address());
+    (&waits).write_all(&[5, 1, 0]).expect("the kernel has accepted the connection");
+    proxy.line("reached max_connections");
+    proxy.signal(Signal::HUP);
+    let process = successor(&proxy.line("takes over the listeners"));
+    drop(open);
+    assert_eq!(exchange(&waits, b""), [5, 0]);
+    drop(waits);
+    assert!(proxy.wait().success());
+    kill_process(process, Signal::TERM).expect("the program runs");
+}
+
+/// The second signal comes before, while and after the new process starts.
+#[test]
+fn termination_during_a_takeover_ends_both_processes() {
+    for pause_ms in [0, 1, 2, 3, 5] {
+        let mut proxy = Program::start("socks", OPEN_CONFIG, 1);
+        proxy.signal(Signal::HUP);
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        proxy.signal(Signal::TERM);
+        assert!(proxy.wait().success());
+        // If the takeover came first, the signal has ended the old process alone, as its log states.
+        let lines = proxy.lines_until_end();
+        match lines.iter().find(|line| line.contains("takes over the listeners")) {
+            Some(line) => kill_process(successor(line), Signal::TERM).expect("the program runs"),
+            None => {
+                let end = Instant::now() + EVENT_TIMEOUT;
+                while TcpStream::connect(proxy.address()).is_ok() {
+                    assert!(Instant::now() < end, "a process accepts after {pause_ms} ms: {lines:?}");
+                }
+            }
+        }
+    }
 }
 
 #[test]

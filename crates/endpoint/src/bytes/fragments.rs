@@ -7,6 +7,8 @@ const MAX_SPARE_BUFFERS: usize = 256;
 /// Number of places at first, and at most. Both are powers of two.
 const MIN_PLACES: usize = 16;
 const MAX_PLACES: usize = 4096;
+/// Number of places that are kept without fragments, 2 KiB.
+const MAX_IDLE_PLACES: usize = 64;
 
 /// Fragments by key, until their messages are read. The endpoint accepts only fragments that fit its receive window,
 /// which bounds the memory.
@@ -96,6 +98,9 @@ impl Fragments {
         let placed = self.places[index].take_if(|&mut (at, _)| at == key);
         let removed = placed.map(|(_, buffer)| buffer).or_else(|| self.others.remove(&key))?;
         self.len -= 1;
+        if self.len == 0 && self.places.len() > MAX_IDLE_PLACES {
+            self.places = Vec::new();
+        }
         Some(removed)
     }
 

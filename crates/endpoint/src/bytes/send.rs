@@ -41,7 +41,8 @@ impl SendBuffer {
         self.written
     }
 
-    /// Number of stored bytes.
+    /// Number of bytes that are written and not released. Of a long message, the whole buffer stays until its last byte is
+    /// released: at most twice its length.
     pub const fn len(&self) -> u64 {
         self.written - self.start
     }

@@ -25,6 +25,10 @@ impl Socket<'_> {
 
     /// Writes a message to the send buffer, completely or not at all, and returns the number of accepted bytes. The bytes of an
     /// accepted message are taken out of `message`.
+    ///
+    /// # Panics
+    ///
+    /// If the endpoint accepts a part of the message, as endpoints of streams do.
     pub fn write_message(&mut self, message: &mut Vec<u8>, how: Write) -> usize {
         let len = message.len();
         let accepted = self.endpoint.write(self.now, Write { len: len as u64, ..how }) as usize;

@@ -7,6 +7,7 @@
 use super::error::Error;
 use super::wakers::Wakers;
 use crate::engine::Application;
+use anabranch_base::time::{Duration, Time};
 use anabranch_endpoint::{Delivery, Event, Reason, Report, Socket, Write};
 use anabranch_host::ConnectionId;
 use core::task::{Context, Poll, Waker};
@@ -17,8 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Bytes that wait in each direction between a connection and its handle. A message may exceed it.
 pub const MAX_WAITING_BYTES: usize = 256 << 10;
-/// A writer that waits for room is woken when at most this number of bytes waits, so that it writes several messages.
+/// A writer that waits for room is woken when at most this number of bytes waits, so that it writes several messages; on slow
+/// paths earlier, [`MAX_WRITER_SLEEP`] after the last time.
 const LOW_WATER_BYTES: usize = MAX_WAITING_BYTES / 2;
+const MAX_WRITER_SLEEP: Duration = Duration::from_millis(10);
 /// A reader is woken when the packets that have arrived together are processed, or earlier if this number of bytes waits:
 /// one long packet of TCP.
 const EARLY_WAKE_BYTES: usize = MAX_WAITING_BYTES / 4;
@@ -69,9 +72,13 @@ struct State {
     paused: bool,
     /// True if a turn is already requested.
     turn_due: bool,
-    /// Whether turns since the last wake took data from the handle, and brought data for it.
+    /// Whether turns since the last wake made room for writers, and brought data for readers.
     wrote: bool,
     read: bool,
+    /// Time of the last turn.
+    now: Time,
+    /// Time from which on any room wakes the writers.
+    writers_due: Time,
     /// The error of the next write.
     refused: Option<Error>,
     events: VecDeque<Event>,
@@ -152,8 +159,13 @@ impl State {
     fn woken(&mut self) -> Vec<Waker> {
         let mut woken = Vec::new();
         let over = self.ended.is_some();
-        let (wrote, read) = (core::mem::take(&mut self.wrote), core::mem::take(&mut self.read));
-        let has_room = wrote && self.outgoing.len() + self.message_bytes <= LOW_WATER_BYTES;
+        let read = core::mem::take(&mut self.read);
+        let is_low = self.outgoing.len() + self.message_bytes <= LOW_WATER_BYTES;
+        let has_room = self.wrote && (is_low || self.now >= self.writers_due);
+        if has_room {
+            self.wrote = false;
+            self.writers_due = self.now + MAX_WRITER_SLEEP;
+        }
         for (is_due, wakers) in [
             (over || self.opened, &mut self.openers),
             (over || read || self.finished, &mut self.readers),
@@ -404,6 +416,7 @@ impl Application for PipeEnd {
                 if is_refused && let Some((_, message)) = state.messages.pop_front() {
                     state.message_bytes -= message.len();
                     state.sent_bytes -= message.len() as u64;
+                    state.wrote = true;
                 }
                 state.refused = Some(Error::NoSuchStream { stream, streams });
             }
@@ -417,7 +430,7 @@ impl Application for PipeEnd {
 
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool {
         let mut state = self.pipe.lock();
-        state.turn_due = false;
+        (state.turn_due, state.now) = (false, socket.now);
         if state.ended.is_none()
             && !self.aborted
             && (state.abort || state.dropped && socket.endpoint.readable() > 0)

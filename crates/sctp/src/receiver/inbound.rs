@@ -26,6 +26,9 @@ pub(crate) struct AckPolicy {
     /// True if the acknowledgement of out-of-order data is delayed too, and reports the number of acknowledged
     /// packets (DAC).
     pub dac: bool,
+    /// True if the peer has agreed that each packet of a delayed SACK counts as a report of missing data. A peer that only
+    /// sets the flags of DAC may count less.
+    pub counts_packets: bool,
     pub nr_sack: bool,
     /// Share of the chunks above a gap that are discarded when the buffer is full.
     pub renege: f64,
@@ -121,9 +124,9 @@ impl Inbound {
     }
 
     /// True if the next SACK may acknowledge several packets: no data is missing, so that no SACK counts as a report of it (RFC
-    /// 9260 §6.7), or the SACK contains their number, which then counts. The paths of CMT leave gaps all the time.
+    /// 9260 §6.7), or the SACK contains their number, and the peer counts it. The paths of CMT leave gaps all the time.
     pub fn may_wait(&self) -> bool {
-        self.policy.dac || !self.has_gap()
+        self.policy.counts_packets || !self.has_gap()
     }
 
     /// Received fragments that will never be part of a complete message, as runs of TSNs: first TSN and number.

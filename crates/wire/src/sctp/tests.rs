@@ -176,7 +176,6 @@ fn longest_chunk_is_written() {
     assert_eq!(read, packet);
 }
 
-/// RFC 9653 §5: a checksum of zero is accepted; any other wrong one is an error.
 #[test]
 fn unfinished_packet_lacks_only_the_checksum() {
     let packet = packet(vec![data(3, 100), Chunk::CookieAck]);
@@ -191,6 +190,7 @@ fn unfinished_packet_lacks_only_the_checksum() {
     assert_eq!(short.problem, Problem::Truncated { needed: 12, available: 11 });
 }
 
+/// RFC 9653 §5: a checksum of zero is accepted; any other wrong one is an error.
 #[test]
 fn zero_checksum_is_accepted() {
     let chunks = vec![Chunk::ShutdownAck, Chunk::CookieAck];
