@@ -554,7 +554,8 @@ fn forward_tsn_is_reported_to_its_source() {
 /// A receiver with a buffer of 20 kB, whose next TSN is 1000.
 fn receiver(i_data: bool) -> (Inbound, Inbox) {
     let (delay, every, dac, nr_sack, forward_tsn) = (Duration::ZERO, 1, false, false, false);
-    let policy = AckPolicy { delay, every, dac, nr_sack, renege: 0.0, forward_tsn, i_data };
+    let policy =
+        AckPolicy { delay, every, dac, counts_packets: dac, nr_sack, renege: 0.0, forward_tsn, i_data };
     (Inbound::new(1_000, 1, 20_000, 1_500, policy), Inbox::default())
 }
 
