@@ -557,9 +557,9 @@ fn settings_of_a_second_signal_come_into_force() {
     std::thread::sleep(Duration::from_millis(3));
     converter.change_config(&CONVERTER.replace("127.0.0.0/8", "127.1.0.0/16"));
     converter.signal(Signal::HUP);
-    let end = std::time::Instant::now() + EVENT_TIMEOUT;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while is_connected(&message(&request_over(address, target))) {
-        assert!(std::time::Instant::now() < end, "the second settings are not in force");
+        assert!(Instant::now() < end, "the second settings are not in force");
     }
     let mut takeovers = vec![converter.line("takes over the listeners")];
     takeovers.extend(converter.lines_now().into_iter().filter(|line| line.contains("takes over")));

@@ -387,14 +387,13 @@ fn termination_during_a_takeover_ends_both_processes() {
         assert!(proxy.wait().success());
         // If the takeover came first, the signal has ended the old process alone, as its log states.
         let lines = proxy.lines_until_end();
-        match lines.iter().find(|line| line.contains("takes over the listeners")) {
-            Some(line) => kill_process(successor(line), Signal::TERM).expect("the program runs"),
-            None => {
-                let end = Instant::now() + EVENT_TIMEOUT;
-                while TcpStream::connect(proxy.address()).is_ok() {
-                    assert!(Instant::now() < end, "a process accepts after {pause_ms} ms: {lines:?}");
-                }
-            }
+        if let Some(line) = lines.iter().find(|line| line.contains("takes over the listeners")) {
+            kill_process(successor(line), Signal::TERM).expect("the program runs");
+            continue;
+        }
+        let end = Instant::now() + EVENT_TIMEOUT;
+        while TcpStream::connect(proxy.address()).is_ok() {
+            assert!(Instant::now() < end, "a process accepts after {pause_ms} ms: {lines:?}");
         }
     }
 }
