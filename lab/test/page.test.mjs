@@ -390,6 +390,7 @@ test("a browser that compiles no module at once runs the page", async () => {
       );
     },
   });
+  await ready(page);
   await finish(page);
   assert.deepEqual(errors, []);
   await context.close();

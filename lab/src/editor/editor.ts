@@ -1,11 +1,17 @@
 /** The editor of the scenario: colours, completion, and mistakes marked with the sentences of the command line. */
 
-import { autocompletion, closeBrackets, completionKeymap } from "@codemirror/autocomplete";
+import {
+  autocompletion,
+  closeBrackets,
+  type CompletionContext,
+  type CompletionResult,
+  completionKeymap,
+} from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
 import { toml } from "@codemirror/legacy-modes/mode/toml";
 import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
-import { Compartment, EditorState } from "@codemirror/state";
+import { EditorState } from "@codemirror/state";
 import { drawSelection, EditorView, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import type { Keys, Problem } from "../core/types";
@@ -37,9 +43,9 @@ export interface EditorEvents {
 
 export class Editor {
   private readonly view: EditorView;
-  private readonly completion = new Compartment();
   private running = "";
-  private isOffering = false;
+  /** Asked for at the first focus, since they have 100 kB. */
+  private keys: Promise<Keys> | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -62,10 +68,10 @@ export class Editor {
           closeBrackets(),
           StreamLanguage.define(toml),
           syntaxHighlighting(colours),
-          this.completion.of([]),
+          autocompletion({ override: [(context) => this.complete(context)] }),
           // Tab leaves the editor, so that the keyboard alone reaches the rest of the page.
           keymap.of([{ key: "Mod-Enter", run }, ...completionKeymap, ...defaultKeymap, ...historyKeymap]),
-          EditorView.domEventHandlers({ focus: () => void this.offer() }),
+          EditorView.domEventHandlers({ focus: () => void this.allKeys().catch(() => undefined) }),
           EditorView.contentAttributes.of({ "aria-label": "Scenario, in TOML", tabindex: "0" }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) this.changed();
@@ -103,12 +109,13 @@ export class Editor {
     this.events.edited(false);
   }
 
-  /** Offers completions from the first focus on: the keys have 100 kB. */
-  private async offer(): Promise<void> {
-    if (this.isOffering) return;
-    this.isOffering = true;
-    const source = completeWith(await this.events.keys());
-    this.view.dispatch({ effects: this.completion.reconfigure(autocompletion({ override: [source] })) });
+  private allKeys(): Promise<Keys> {
+    return (this.keys ??= this.events.keys());
+  }
+
+  /** Completes once the keys have come. */
+  private async complete(context: CompletionContext): Promise<CompletionResult | null> {
+    return completeWith(await this.allKeys())(context);
   }
 
   /** Marks mistakes in the text. */
