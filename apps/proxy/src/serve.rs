@@ -135,43 +135,34 @@ struct Stop {
 }
 
 impl Stop {
-    async fn requested(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            // The controlling terminal was closed.
-            _ = self.hang_up.recv(), if !self.supports_handover => {}
-        }
-    }
-
-    /// True if this process must stop now.
-    async fn is_requested(&mut self) -> bool {
-        tokio::select! {
-            biased;
-            () = self.requested() => true,
-            () = std::future::ready(()) => false,
-        }
-    }
-
     /// Waits until this process must stop. A new process that has taken over gets each SIGHUP.
-    async fn requested_after(&mut self, successor: Option<&Successor>) {
+    async fn requested(&mut self, successor: Option<&Successor>) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
-                _ = self.hang_up.recv() => match successor {
+                _ = self.hang_up.recv(), if successor.is_some() || !self.supports_handover => match successor {
                     Some(successor) => successor.signal(rustix::process::Signal::HUP),
-                    None if self.supports_handover => {}
+                    // The controlling terminal was closed.
                     None => return,
                 },
             }
         }
     }
 
+    /// True if this process must stop now.
+    async fn is_requested(&mut self, successor: &Successor) -> bool {
+        tokio::select! {
+            biased;
+            () = self.requested(Some(successor)) => true,
+            () = std::future::ready(()) => false,
+        }
+    }
+
     /// Waits until a new process is ready to take over the listeners, which it returns, or until this process must stop.
     async fn requested_or_succeeded<S>(&mut self, listeners: &[Listener<S>]) -> Option<Successor> {
         if !self.supports_handover {
-            self.requested().await;
+            self.requested(None).await;
             return None;
         }
         loop {
@@ -187,7 +178,7 @@ impl Stop {
                 .collect::<io::Result<_>>();
             let passed = async { handover::start_successor(sockets?).await }.await;
             match passed {
-                Ok(successor) if self.is_requested().await => {
+                Ok(successor) if self.is_requested(&successor).await => {
                     successor.signal(rustix::process::Signal::TERM);
                     return None;
                 }
@@ -221,7 +212,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
         }
         tokio::select! {
             begun = service.prepare() => begun?,
-            () = stop.requested() => return Ok(()),
+            () = stop.requested(None) => return Ok(()),
         }
         for (listener, transport) in bound {
             listeners.push((listener, transport, Arc::clone(service)));
@@ -258,7 +249,7 @@ async fn serve<S: Service>(services: Vec<Arc<S>>, limits: &Limits, stop: &mut St
     tokio::select! {
         _ = all_ended => {}
         () = tokio::time::sleep(limits.drain_timeout.duration()) => {}
-        () = stop.requested_after(successor.as_ref()) => {}
+        () = stop.requested(successor.as_ref()) => {}
     }
     for service in &services {
         service.clean_up().await;
