@@ -17,6 +17,9 @@ const MAX_BATCH: usize = 64;
 /// arrived on one path together, so the wait takes microseconds. RFC 9260 §6.2 recommends a SACK for every other packet. With
 /// fewer of them, a sender sends fewer bursts, so fewer packets arrive together. Linux acknowledges a long packet of TCP once.
 const MAX_WAITING_PACKETS: usize = 7;
+/// After at most this many packets, applications rest before the answers are sent: a program that waits for a message is woken
+/// sooner. After more, they rest when the next read finds no packet, so that a fast sender wakes them less often.
+const MAX_PACKETS_BEFORE_REST: usize = 2;
 /// Maximum number of events kept for a connection that is not accepted yet. Beyond it, only the last event is kept.
 const MAX_MISSED_EVENTS: usize = 64;
 
@@ -44,8 +47,8 @@ pub trait Application {
     /// until it returns false, that is, until it did nothing.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 
-    /// Called after turns: when no packet is left, or after 100 µs, and before the connection is removed. So another thread need
-    /// not be woken after each turn. An engine that is dropped does not call it.
+    /// Called after turns: when hardly any packet came or none is left, or after 100 µs, and before the connection is removed. So
+    /// another thread need not be woken after each turn. An engine that is dropped does not call it.
     fn rest(&mut self) {}
 
     /// True if the engine may remove the connection. The engine calls this after [`Event::Closed`] and the following
@@ -283,9 +286,11 @@ impl Engine {
             self.process_due(self.network.now(), None);
         }
         self.buffer = buffer;
+        if received <= MAX_PACKETS_BEFORE_REST {
+            self.let_rest();
+        }
         self.network.flush();
         if received == 0 {
-            self.let_rest();
             let due = self.host.next_timeout().map_or(limit, |due| due.min(limit));
             self.network.wait(due, wake)?;
         }
