@@ -78,7 +78,7 @@ LAB_RULES := target/lab-rules.js
 LAB_PACKAGES := lab/node_modules/.installed
 LAB_SOURCES := $(wildcard lab/*.json lab/*.mjs lab/pack.py lab/rules/*.py lab/lessons/*.toml lab/src/* lab/src/*/*)
 # The rules of explanations, and the modules that they need; tests/test_rules_of_page.py checks the list.
-LAB_RULE_MODULES := explain/*.py fairness/*.py report/explanation.py _core/simulator.py coverage.py diagnostics.py link_values.py remarks.py stats.py sweep.py
+LAB_RULE_MODULES := explain/*.py fairness/*.py report/explanation.py _core/simulator.py coverage.py diagnostics.py link_values.py quantities.py remarks.py stats.py sweep.py
 LAB_SOURCES += $(wildcard $(addprefix python/anabranch/,$(LAB_RULE_MODULES)))
 NO_LAB := the laboratory in a page: install Node.js 20 or newer with npm, run rustup target add wasm32-unknown-unknown, then make build
 # Other profiles than that of releases are for tests, where the size of the page does not matter. The file makes a page of

@@ -9,6 +9,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 from anabranch.fairness.capacity import directions, size_bytes
+from anabranch.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -131,7 +132,7 @@ def _symptom(flow: FlowResult, document: Document) -> str:
     if not flow["delivered_bytes"]:
         return "never delivered anything"
     if flow["goodput_bps"] > 0.0:
-        return f"delivered no more than {flow['delivered_bytes']:,} bytes"
+        return f"delivered no more than {counted(flow['delivered_bytes'], 'byte')}"
     return f"delivered its {flow['delivered_bytes']:,} bytes before measuring began at {document['warmup_s']:g} s"
 
 
@@ -146,7 +147,7 @@ def _cause(flow: FlowResult, document: Document) -> str:
     packets = sum(path["packets"] for path in flow["paths"])
     timeouts = sum(path["timeouts"] or 0 for path in flow["paths"])
     ended = f", then it {_END_PHRASES[flow['state']]}" if flow["state"] in _END_PHRASES else ""
-    return f"it sent {packets:,} packets and had {timeouts:,} timeouts{ended}"
+    return f"it sent {counted(packets, 'packet')} and had {counted(timeouts, 'timeout')}{ended}"
 
 
 def _lossy_links(flow: FlowResult, document: Document) -> Iterator[str]:

@@ -11,6 +11,7 @@ import click
 
 from anabranch.cli.meter import BITS, Seconds
 from anabranch.errors import InputError
+from anabranch.quantities import counted
 
 if TYPE_CHECKING:
     from anabranch.observe.record import Observation
@@ -150,7 +151,7 @@ def _line(observation: Observation) -> str:
     if times.lost:
         parts.append(f"{times.lost} of {times.probes} lost")
     if way is not None:
-        hops = f"{len(way.hops)} hop" if len(way.hops) == 1 else f"{len(way.hops)} hops"
+        hops = counted(len(way.hops), "hop")
         parts.append(hops if way.reached else f"first {hops} of the route known")
     if rates is not None:
         parts.append(f"{rates.forward_bps / 1e6:.2f} Mbit/s there, {rates.reverse_bps / 1e6:.2f} back")

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from anabranch._core.worlds import WORLDS
 from anabranch.cli import paths
 from anabranch.errors import InputError, RunFailed
+from anabranch.quantities import counted
 from anabranch.study.limits import MAX_REPETITIONS
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _announce(plan: Plan) -> None:
     check_runs(study, effort)
     own = [experiment for experiment in study.experiments.values() if not experiment.theory]
     points = sum(study.count_points(effort, experiment) for experiment in own)
-    text = f"{study.name} ({plan.folder.name}): {points:,} points, {study.count(effort):,} runs"
+    text = f"{study.name} ({plan.folder.name}): {counted(points, 'point')}, {counted(study.count(effort), 'run')}"
     click.echo(text, err=True)
     total = 0.0
     for experiment in own:
@@ -369,20 +370,20 @@ def _print_notes(analysis: Analysis, console: Console, build: str) -> None:
         console.print(other_builds(analysis, build), highlight=False)
     if analysis.overloaded:
         console.print(
-            f"{analysis.overloaded} runs were on a machine that did not keep up: "
-            "their results are not valid for these networks."
+            f"{counted(analysis.overloaded, 'run was', 'runs were')} on a machine that did not keep up: "
+            "such results are not valid for these networks."
         )
     for note in analysis.undefined:
         console.print(note, highlight=False, markup=False, soft_wrap=True)
     if analysis.silences:
         console.print(
-            f"{len(analysis.silences)} runs have a flow without data or a flow that fell back to plain TCP, the first: "
-            f"{analysis.silences[0]}",
+            f"{counted(len(analysis.silences), 'run has', 'runs have')} a flow without data or a flow that fell back "
+            f"to plain TCP, the first: {analysis.silences[0]}",
             highlight=False,
             markup=False,
         )
     if analysis.missing and not analysis.is_interim:
-        console.print(f"{analysis.missing} runs are missing; go on with --resume.")
+        console.print(f"{counted(analysis.missing, 'run is', 'runs are')} missing; go on with --resume.")
 
 
 def _print_store_notes(outcome: Outcome) -> None:

@@ -15,6 +15,7 @@ from anabranch.comparison.samples import Side
 from anabranch.errors import InputError, nearest
 from anabranch.extras import require
 from anabranch.metrics import METRICS
+from anabranch.quantities import counted
 from anabranch.results import Result
 from anabranch.scenario import Scenario
 from anabranch.study.engine import Silent
@@ -94,13 +95,15 @@ class Comparison:
         absent = [point for point in baseline.groups if point not in side.groups]
         for points, owner in ((alone, side), (absent, baseline)):
             if points:
-                found.append(f"{len(points)} points are in {owner.name} only, the first: {points[0]}")
+                found.append(
+                    f"{counted(len(points), 'point is', 'points are')} in {owner.name} only, the first: {points[0]}"
+                )
         lacking = [part for part in self.missing if side.name == part.side and side is not baseline]
         if lacking:
             first = lacking[0]
             found.append(
-                f"{side.name}: {len(lacking)} values of {baseline.name} have no counterpart, the first: {first.metric} "
-                f"of {first.subject or 'the run'}"
+                f"{side.name}: no counterpart for {counted(len(lacking), 'value')} of {baseline.name}, the first: "
+                f"{first.metric} of {first.subject or 'the run'}"
             )
         return found
 

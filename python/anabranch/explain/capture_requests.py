@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from anabranch.explain.observed import Finding
-from anabranch.explain.quantities import kb, mbps, ms
+from anabranch.quantities import kb, mbps, ms
 
 if TYPE_CHECKING:
     from anabranch.explain.observed import Observed

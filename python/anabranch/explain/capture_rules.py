@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from anabranch.explain.capture_requests import answer_bytes, waits_for_requests
 from anabranch.explain.observed import DUPLICATES, MIN_LOSS, MULTIPATH, Finding
-from anabranch.explain.quantities import kb, mbps, ms, percent
 from anabranch.explain.weak_signs import WEAK_CONFIDENCE, weak_findings
+from anabranch.quantities import counted, kb, mbps, ms, percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -379,7 +379,7 @@ def _timeouts(connection: Observed) -> Iterator[Finding]:
         count = part.way["timeouts"]
         if count:
             text = (
-                f"The subflow {part.name} waits for {count} retransmission timeouts during "
+                f"The subflow {part.name} waits for {counted(count, 'retransmission timeout')} during "
                 f"{percent(part.waits('timeout'))} of the time."
             )
             yield Finding("timeouts", part.name, text, "Use RACK-TLP, and a smaller lowest timeout.", True, share)

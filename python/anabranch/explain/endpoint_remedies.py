@@ -24,8 +24,8 @@ from anabranch.explain.proposals import (
     needed_buffer_bytes,
     of_flow,
 )
-from anabranch.explain.quantities import mbps, ms
 from anabranch.fairness.capacity import MULTIPATH, seconds, size_bytes
+from anabranch.quantities import counted, mbps, ms
 from anabranch.sweep import setting
 
 if TYPE_CHECKING:
@@ -291,7 +291,9 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
     if facts.settings[key]:
         yield of_flow(facts, {key: False}, f"Reinjection wastes capacity: {sent_twice}", evidence)
     if facts.settings["penalisation"]:
-        cause = f"Penalisation halved the window of a path {halved:,} times because its data blocked a full buffer"
+        cause = (
+            f"Penalisation halved the window of a path {counted(halved, 'time')} because its data blocked a full buffer"
+        )
         yield of_flow(facts, {"penalisation": False}, cause, _HALVED_WEIGHT * min(facts.gap, 0.01 * halved))
         if facts.settings[key]:
             cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {halved:,} windows halved"
@@ -309,7 +311,7 @@ def host_cost(facts: Facts) -> Iterator[Proposal]:
         busy, dropped = loads.get(host["name"], (0.0, 0))
         if busy < _MIN_BUSY_SHARE and not dropped:
             continue
-        lost = f" and dropped {dropped:,} packets beyond its backlog" if dropped else ""
+        lost = f" and dropped {counted(dropped, 'packet')} beyond its backlog" if dropped else ""
         cause = (
             f'Host "{host["name"]}" is too slow for its packets: its processor was busy for {100 * busy:.0f} % of the '
             f"time{lost}"
@@ -350,7 +352,7 @@ def timeouts(facts: Facts) -> Iterator[Proposal]:
     if not count:
         return
     longest_s = max(path.report["rto_s"] or 0.0 for path in facts.paths)
-    cause = f"{count:,} timeouts interrupted the flow; the timeout is at least {facts.settings['rto_min']}"
+    cause = f"{counted(count, 'timeout')} interrupted the flow; the timeout is at least {facts.settings['rto_min']}"
     evidence = _TIMEOUTS_WEIGHT * min(1.0, count * longest_s / facts.open_s) * facts.gap if facts.open_s else 0.0
     tail = {"tail_loss_probe": True} if facts.protocol in ("sctp", "cmt-sctp") else {"recovery": "rack"}
     for key, value in tail.items():

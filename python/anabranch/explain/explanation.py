@@ -20,11 +20,11 @@ from anabranch.explain.finding import MIN_GAIN, Finding, Measured, ranked
 from anabranch.explain.limits import REPS, TIME_LIMIT_S
 from anabranch.explain.network_remedies import busiest
 from anabranch.explain.objective import Objective
-from anabranch.explain.quantities import mbps
 from anabranch.explain.remedies import WITHOUT_REMEDY, proposed, proposed_together
 from anabranch.explain.trials import START_SPREAD_S, Trials, check_of, is_valid, request, spread_starts
 from anabranch.extras import require
 from anabranch.paths import check_content
+from anabranch.quantities import mbps
 from anabranch.remarks import released
 from anabranch.scenario import Scenario
 from anabranch.sweep import setting

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from anabranch.explain.facts import HEADER_BYTES, PACKET_BYTES
 from anabranch.explain.further_paths import added_bps
 from anabranch.explain.proposals import Proposal, keys_of_path, of_flow
-from anabranch.explain.quantities import mbps, ms
 from anabranch.fairness.capacity import bits_per_second, seconds
+from anabranch.quantities import counted, mbps, ms
 from anabranch.sweep import literal, setting
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _queue_too_short(facts: Facts) -> Iterator[Proposal]:
             packets = max(_MIN_PACKETS, round(product / PACKET_BYTES))
             cause = (
                 f'The queue of link "{side.link}" holds {side.values["queue"]["limit"]}, less than a round trip of '
-                f"traffic ({packets} packets), and dropped {dropped:,} packets"
+                f"traffic ({packets} packets), and dropped {counted(dropped, 'packet')}"
             )
             # A queue that is nearly long enough costs next to nothing.
             weight = 1.0 - (side.limit_bytes / product) ** 2
@@ -186,7 +186,7 @@ def middleboxes(facts: Facts) -> Iterator[Proposal]:
         node, does = box["node"], box["does"]
         report = reports.get(node)
         touched = report["changed"] + report["dropped"] if report else 0
-        cause = f'The middlebox at "{node}" ({does["kind"]}) changed or dropped {touched:,} packets'
+        cause = f'The middlebox at "{node}" ({does["kind"]}) changed or dropped {counted(touched, "packet")}'
         cause += facts.obstacle_of(link["name"] for link in facts.links_of_ends())
         harmless: dict[str, dict[str, bool]] = {
             "strip-options": {"mptcp": False},
@@ -230,7 +230,7 @@ def mtu(facts: Facts) -> Iterator[Proposal]:
             evidence = 0.5 if silent else _of_longer_packets(facts, size, _USUAL_MTU)
             yield Proposal(side.link, settings, cause, evidence)
         if silent and not side.values["icmp"]:
-            cause = f'Link "{side.link}" dropped {silent:,} packets longer than {size} bytes without an answer'
+            cause = f'Link "{side.link}" dropped {counted(silent, "packet")} longer than {size} bytes without an answer'
             yield of_flow(facts, {"mtu": size}, cause, 0.9, side.link)
     own, smallest = facts.settings.get("mtu"), min((side.values["mtu"] for side in facts.sides_there), default=0)
     if own is not None and own < smallest:

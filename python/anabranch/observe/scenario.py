@@ -12,6 +12,7 @@ from anabranch.errors import InputError
 from anabranch.observe.assignment import Access, access
 from anabranch.observe.record import with_stable_route
 from anabranch.observe.summary import rates, span
+from anabranch.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -150,8 +151,8 @@ def _between(pair: Pair, observations: Sequence[Observation]) -> Between:
 def _comments(observations: Sequence[Observation], file: str, ways: Sequence[_Way], assumed: float | None) -> list[str]:
     discarded = len(observations) - len(with_stable_route(observations))
     lines = [
-        f"Observed {span(observations)}, {_count(len(observations), 'observation')} in {json.dumps(file)}.",
-        f"{_count(discarded, 'observation')} left out because the route changed during it." if discarded else "",
+        f"Observed {span(observations)}, {counted(len(observations), 'observation')} in {json.dumps(file)}.",
+        f"{counted(discarded, 'observation')} left out because the route changed during it." if discarded else "",
         "Rates: the mean goodput of one TCP flow at a time, with the headers of full packets added.",
         *(_reading(name, way) for name, way in zip(("here to there", "there to here"), ways, strict=True)),
         f"Assumed: {_rate(assumed)} for pairs without a measured throughput or without data in one direction."
@@ -255,7 +256,3 @@ def _flow(reachable: Sequence[Between], ways: Sequence[_Way]) -> list[str]:
 
 def _rate(rate_bps: float) -> str:
     return f"{rate_bps / 1e6:.6f} Mbit/s"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"

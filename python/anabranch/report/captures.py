@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anabranch.quantities import counted
 from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.terminal import say
 
@@ -41,21 +42,17 @@ def print_captures(captures: Captures, chosen: Observed, found: Sequence[Finding
 def _files(captures: Captures) -> list[str]:
     document = captures.document
     lines = [
-        f"{document['packets']:,} packets of TCP and SCTP in {captures.duration_s:.3g} s, "
-        f"{_counted(len(captures.connections), 'connection')}."
+        f"{counted(document['packets'], 'packet')} of TCP and SCTP in {captures.duration_s:.3g} s, "
+        f"{counted(len(captures.connections), 'connection')}."
     ]
     lines += [f"{file['name']} {file['broken']}." for file in document["files"] if file["broken"]]
     if document["skipped"]:
         parts = ", ".join(f"{each['packets']:,} {each['reason']}" for each in document["skipped"][:4])
         lines.append(f"Not read: {parts}.")
     if document["left_out"]:
-        left = f"{_counted(document['left_out'], 'connection')} with the fewest bytes"
+        left = f"{counted(document['left_out'], 'connection')} with the fewest bytes"
         lines.append(f"Left out, to bound memory: {left}, {document['left_out_bytes']:,} bytes of data.")
     return lines
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _connections(captures: Captures) -> Sheet:

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from anabranch.explain.remedies import WITHOUT_REMEDY
+from anabranch.quantities import counted
 from anabranch.report.terminal import say
 
 if TYPE_CHECKING:
@@ -36,15 +37,11 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
 
 def summary_of_others(others: Sequence[Finding]) -> str:
     """The number of remedies that do not help, and the best of them."""
-    text = f"{_counted(len(others), 'other remedy', 'other remedies')} brought less than 10 %"
+    text = f"{counted(len(others), 'other remedy', 'other remedies')} brought less than 10 %"
     best = others[0]
     if best.net < _MIN_NAMED_GAIN:
         return f"{text}, none of them more than {100 * _MIN_NAMED_GAIN:g} %."
     return f"{text}; the largest gain of these is {100 * best.net:+.1f} %, by {best.command}."
-
-
-def _counted(number: int, one: str, several: str) -> str:
-    return f"{number} {one if number == 1 else several}"
 
 
 def head(explanation: Explanation) -> str:
@@ -62,9 +59,10 @@ def head(explanation: Explanation) -> str:
 
 def _runs(explanation: Explanation) -> str:
     """Number and duration of the runs, and the remedies that the time limit left out."""
-    text = f"{explanation.runs} run{'s' * (explanation.runs != 1)} in {explanation.elapsed_s:.1f} s."
+    text = f"{counted(explanation.runs, 'run')} in {explanation.elapsed_s:.1f} s."
     if len(explanation.findings) > 1 and explanation.findings[0].measured is not None:
         text = f"Each gain is that of one remedy alone, after the loss of other flows. {text}"
     if explanation.left_out:
-        text += f" The time limit left out {explanation.left_out} remedies; a larger --time-limit runs them."
+        left_out = counted(explanation.left_out, "remedy", "remedies")
+        text += f" The time limit left out {left_out}; a larger --time-limit runs more."
     return text

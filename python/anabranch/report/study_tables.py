@@ -6,6 +6,7 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from anabranch.quantities import counted
 from anabranch.report.run_tables import number
 from anabranch.report.terminal import (
     as_published,
@@ -61,7 +62,7 @@ def provenance(analysis: Analysis, build: str) -> list[tuple[str, bool]]:
 def repetitions(analysis: Analysis) -> str:
     """Sentences on the repetitions of points and their intervals."""
     effort = analysis.effort
-    often = f"{effort.repetitions} repetitions" + (", and more of some points" if effort.more else "")
+    often = counted(effort.repetitions, "repetition") + (", and more of some points" if effort.more else "")
     return f"{often}. {analysis.intervals}"
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from anabranch.coverage import named
 from anabranch.printable import printable
+from anabranch.quantities import counted
 from anabranch.report.run_tables import number, sheets
 from anabranch.report.table_layout import Column, Sheet
 from anabranch.report.uncoupled import uncoupled
@@ -262,12 +263,12 @@ def absences(analysis: Analysis) -> list[str]:
         if ended := analysis.ended(figure):
             lasts = max(analysis.duration_s(point) for point in ended)
             sentences.append(
-                f'Figure "{figure.name}" leaves out {len(ended)} runs: its window begins at {figure.window[0]:g} s, '
-                f"and they end at {lasts:g} s or before."
+                f'Figure "{figure.name}" leaves out {counted(len(ended), "run")}: its window begins at '
+                f"{figure.window[0]:g} s, and no such run lasts longer than {lasts:g} s."
             )
         if count := unshown(figure, analysis):
             sentences.append(
-                f'Figure "{figure.name}" leaves out {count} values that are not above 0: its axis is logarithmic.'
+                f'Figure "{figure.name}" leaves out {counted(count, "value")} not above 0: its axis is logarithmic.'
             )
         if partial := analysis.partial(figure):
             sentences.append(f'Figure "{figure.name}" leaves out runs without a value: {listed(partial)}.')

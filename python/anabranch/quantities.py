@@ -1,4 +1,4 @@
-"""Numbers with their units in sentences."""
+"""Numbers with their units, and numbers of things, in sentences."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def kb(size: float) -> str:
 def percent(share: float) -> str:
     """A share in percent."""
     return f"{100 * share:.0f} %"
+
+
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """A number of things; without `several`, the plural of `one` ends in "s"."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
