@@ -208,6 +208,68 @@ def test_cause_without_runs_is_marked() -> None:
     assert len(found.findings) <= 3
 
 
+BESIDE_TCP = """
+duration = "12 s"
+warmup = "4 s"
+link_defaults = { rate = "1 Gbit/s", delay = "100 us" }
+link = [
+    { name = "s0a", between = ["S0", "R1"] },
+    { name = "s0b", between = ["S0", "R1"] },
+    { name = "s1", between = ["S1", "R1"] },
+    { name = "x", between = ["R1", "R2"], rate = "20 Mbit/s", delay = "10 ms", queue = { kind = "red" } },
+    { name = "d0a", between = ["R2", "D0"] },
+    { name = "d0b", between = ["R2", "D0"] },
+    { name = "d1", between = ["R2", "D1"] },
+]
+flow = [
+    { name = "F", from = "S0", to = "D0", protocol = "mptcp", paths = "disjoint" },
+    { name = "tcp", from = "S1", to = "D1", protocol = "tcp", congestion = "reno" },
+]
+"""
+TRACE = Path(__file__).parents[1] / "examples" / "cellular-trace.toml"
+# The setup of Adhari et al. (2011) without the mechanisms of CMT-SCTP against blocked buffers.
+ADSL = """
+duration = "20 s"
+warmup = "5 s"
+link = [
+    { name = "A", between = ["S", "D"], rate = "10 Mbit/s", delay = "2 ms", queue.limit = "10 packets" },
+    { name = "B", between = ["S", "D"], rate = "0.8 Mbit/s", delay = "28 ms", queue.limit = "100 packets" },
+]
+
+[[flow]]
+name = "F"
+from = "S"
+to = "D"
+protocol = "cmt-sctp"
+congestion = "reno"
+scheduler = "round-robin"
+ordered = false
+receive_buffer = "100 kB"
+buffer_splitting = "none"
+chunk_rescheduling = false
+penalisation = false
+"""
+
+
+def test_full_link_of_several_is_no_free_path() -> None:
+    """Without a run of any remedy. The slowest link alone has the same rate whether other flows fill it or not."""
+    found = explain(Scenario.from_toml(BESIDE_TCP), Options(runs=False)).findings
+    assert found[0].kind == "cross-traffic", found
+
+
+def test_fast_link_before_a_full_one_has_no_short_queue() -> None:
+    """The full link follows a trace, so that only the rate of the link before it is known."""
+    found = explain(Scenario.from_file(TRACE, allow_paths=True), Options(runs=False)).findings
+    assert found[0].kind == "capacity", found
+
+
+def test_control_that_fills_a_queue_is_no_slow_control() -> None:
+    """The queue of path B holds up path A. BBR keeps it short, and the flow is six times as fast."""
+    found = explain(Scenario.from_toml(ADSL), Options(runs=False)).findings
+    (cause,) = [each.cause for each in found if each.kind == "control"]
+    assert cause == 'Link "B" has a long queue that "reno" fills, and the flow waits for data there'
+
+
 def test_delays_of_a_long_queue_are_explained() -> None:
     settings = ("link.lte.reverse.queue.limit=2 MB", 'flow.F.workload={kind="rate",rate="25 Mbit/s"}')
     found = explain(two_paths(*settings), Options(reps=1, time_limit_s=600.0, aim="delay"))

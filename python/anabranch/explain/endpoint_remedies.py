@@ -14,7 +14,7 @@ from anabranch.explain.divided_answers import (
 )
 from anabranch.explain.facts import COPIES, MAX_SHORT_TRIPS, PACED, PACKET_BYTES
 from anabranch.explain.further_paths import added_bps, carried_bps, is_return_busy, unused_bps
-from anabranch.explain.network_remedies import can_fill_queue, held_up
+from anabranch.explain.network_remedies import can_fill_queue, held_up, late_sides
 from anabranch.explain.proposals import (
     FULL_SHARE,
     Proposal,
@@ -204,26 +204,40 @@ def coupling(facts: Facts) -> Iterator[Proposal]:
 
 
 def control(facts: Facts) -> Iterator[Proposal]:
-    """Use a control that reacts less to loss."""
+    """Use a control that reacts less to loss, or one that keeps queues short."""
     current = facts.flow["congestion"]
     lossy = [side.link for side in facts.sides_there if side.has_loss]
-    waited = facts.waited_share("congestion-window")
-    lost = sum(path.report["retransmissions"] for path in facts.paths)
+    lost = counted(sum(path.report["retransmissions"] for path in facts.paths), "retransmission")
     if lossy:
         cause = (
-            f'"{current}" takes random loss for congestion: {lost:,} packets were retransmitted, and link '
-            f"{_names(lossy)} loses packets at random"
+            f'"{current}" takes random loss for congestion ({lost}). {_links(lossy, "loses", "lose")} packets at random'
         )
     else:
-        cause = f'"{current}" grew its windows too slowly after {lost:,} retransmissions'
+        cause = f'"{current}" grew its windows too slowly, with {lost}'
     free = facts.free_share(lossy) if lossy else facts.room
     for name, weight in (("bbr", 0.8 if lossy else 0.3), ("cubic", 0.25)):
         if name != current:
-            evidence = weight * free * waited
+            reasons = [(weight * free * facts.waited_share("congestion-window"), cause)]
             if name == "bbr":
-                divided = share_of_divided_answers(facts, BBR_SHARES) / facts.rate_weight
-                evidence = max(evidence, _of_short_queues(facts), divided)
-            yield of_flow(facts, {"congestion": name}, cause, evidence)
+                reasons.extend(_further_reasons_for_bbr(facts))
+            evidence, reason = max(reasons, key=lambda each: each[0])
+            yield of_flow(facts, {"congestion": name}, reason, evidence)
+
+
+def _further_reasons_for_bbr(facts: Facts) -> Iterator[tuple[float, str]]:
+    """Evidence and cause of gains that do not come from faster growth."""
+    current = facts.flow["congestion"]
+    late = [side.link for side in late_sides(facts)]
+    if late:
+        yield (
+            _of_short_queues(facts),
+            f'{_links(late, "has", "have")} a long queue that "{current}" fills, and the flow waits for data there',
+        )
+    divided = share_of_divided_answers(facts, BBR_SHARES) / facts.rate_weight
+    yield (
+        divided,
+        f'With "{current}" one path carries a larger part of an answer than with BBR, whose windows stay small',
+    )
 
 
 def _of_short_queues(facts: Facts) -> float:
@@ -335,13 +349,13 @@ def backup(facts: Facts) -> Iterator[Proposal]:
     standby = [path for path in facts.paths if path.report["backup"]]
     idle = sum(path.rate_bps or 0.0 for path in standby)
     added = sum(carried_bps(facts, path) for path in standby)
-    cause = f"Link {_names(names)} is only a backup: {mbps(idle)} wait for the failure of the other paths"
+    cause = f"{_links(names, 'is', 'are')} only a backup: {mbps(idle)} wait for the failure of the other paths"
     # Without an open path, the link lacks more than the removal of the flag.
     evidence = 0.0 if not standby else facts.share_of(added_bps(facts, added)) if idle else 0.5
     yield of_flow(facts, {"backup": []}, cause, evidence, names[0])
     keys = keys_of_path(facts, names[0])
     if not standby and len(keys) > 1:
-        unopened = f"Link {_names(names)} is only a backup, and no path opens over it{facts.obstacle_of(names)}"
+        unopened = f"{_links(names, 'is', 'are')} only a backup, and no path opens over it{facts.obstacle_of(names)}"
         evidence = facts.share_of(added_bps(facts, unused_bps(facts, facts.unused_links())))
         yield of_flow(facts, keys, unopened, evidence, names[0])
 
@@ -415,10 +429,11 @@ def single_path(facts: Facts) -> Iterator[Proposal]:
         if not own or not others:
             continue
         reached_bps = facts.while_open(facts.goodput_bps)
-        more_bps = FULL_SHARE * (path.rate_bps or 0.0) - reached_bps
+        left_bps = min((side.rate_bps - facts.others_bps(side) for side in path.there if side.rate_bps), default=0.0)
+        more_bps = FULL_SHARE * left_bps - reached_bps
         cause = (
             f'The flow reaches {mbps(reached_bps)} with all paths, path "{path.name}" alone could carry '
-            f"{mbps(path.rate_bps or 0.0)}"
+            f"{mbps(left_bps)}"
         )
         evidence = max(_MIN_EVIDENCE, 0.3 * facts.share_of(more_bps)) if path is best else _MIN_EVIDENCE
         yield of_flow(facts, {"backup": others}, cause, evidence, path.name)
@@ -429,7 +444,7 @@ def multipath(facts: Facts) -> Iterator[Proposal]:
     unused = facts.unused_links()
     if not unused:
         return
-    cause = f"Link {_names(unused)} carries nothing of this flow{facts.obstacle_of(unused)}"
+    cause = f"{_links(unused, 'carries', 'carry')} nothing of this flow{facts.obstacle_of(unused)}"
     # A path over a backup link would open, but carry no data.
     evidence = facts.share_of(added_bps(facts, unused_bps(facts, unused, facts.settings.get("backup", []))))
     evidence = max(evidence, share_of_moved_answers(facts, unused) / facts.rate_weight)
@@ -494,5 +509,7 @@ def _sizes(current: str, needed_bytes: float) -> dict[str, float]:
     return sizes
 
 
-def _names(names: list[str]) -> str:
-    return ", ".join(f'"{name}"' for name in names)
+def _links(names: list[str], one: str, several: str) -> str:
+    """Links as the subject of a verb, at the begin of a sentence."""
+    listed = ", ".join(f'"{name}"' for name in names)
+    return f"Link {listed} {one}" if len(names) == 1 else f"Links {listed} {several}"

@@ -38,6 +38,8 @@ _REDUCED = ("congestion-avoidance", "recovery", "slow-start", "timeout")
 """Limits of a path that waits for its congestion window."""
 _MIN_FILLED_SHARE = 0.9
 """Share of a buffer that data in flight takes on average from which on the buffer limits the flow."""
+FULL_LINK = 0.9
+"""Utilisation above which a link is full."""
 _MIN_USED_SHARE = 0.05
 """Share of the data packets up to which a path only repeated some: SCTP retransmits lost data on another path."""
 _MIN_TRIPS = 3
@@ -325,14 +327,21 @@ class Facts:
         return PAYLOAD_SHARE * min(1.0, (size - HEADER_BYTES) / (size + framing) / usual)
 
     def free_bps(self, path: PathFacts) -> float:
-        """Payload that the slowest link of a path would carry in addition while the flow is open, bit/s."""
-        slowest = min(
-            (side for side in path.there if side.rate_bps), key=lambda side: side.rate_bps or 0.0, default=None
-        )
-        if slowest is None:
-            return 0.0
-        used = self.while_open(float(slowest.report["utilisation"] or 0.0))
-        return self.payload_share * (slowest.rate_bps or 0.0) * max(0.0, 1.0 - used)
+        """Payload that a path would carry in addition while the flow is open, bit/s: the least of its links."""
+        free = [self._free_of_link_bps(side) for side in path.there]
+        return self.payload_share * min((bps for bps in free if bps is not None), default=0.0)
+
+    def _free_of_link_bps(self, side: Side) -> float | None:
+        """The rate of a link that is not in use while the flow is open, bit/s; `None` if it is unknown."""
+        used = self.while_open(float(side.report["utilisation"] or 0.0))
+        if side.rate_bps is None:
+            return 0.0 if used > FULL_LINK else None
+        return side.rate_bps * max(0.0, 1.0 - used)
+
+    def others_bps(self, side: Side) -> float:
+        """Goodput of all other flows over a link, bit/s."""
+        others = [flow for flow in self.document["flows"] if flow["name"] != self.name]
+        return math.fsum(path["goodput_bps"] for flow in others for path in flow["paths"] if side.link in path["links"])
 
     def copied_bps(self, path: PathFacts, kinds: Iterable[str]) -> float:
         """Rate of some kinds of data that another path or an earlier packet carries, too, bit/s.

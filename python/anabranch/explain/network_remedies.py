@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from anabranch.explain.facts import HEADER_BYTES, PACKET_BYTES
+from anabranch.explain.facts import FULL_LINK, HEADER_BYTES, PACKET_BYTES
 from anabranch.explain.further_paths import added_bps
 from anabranch.explain.proposals import Proposal, keys_of_path, of_flow
 from anabranch.fairness.capacity import bits_per_second, seconds
@@ -102,16 +102,22 @@ def held_up(facts: Facts) -> float:
 
     A flow waits if its buffers are full for a part of the time, or if its gap exceeds the free rate of its paths.
     """
-    sides = [(path, side) for path in facts.paths for side in path.there if len(facts.paths) > 1]
-    longest_s = max((path.rtt_s for path in facts.paths), default=0.0)
-    late = [
-        side
-        for path, side in sides
-        if side.limit_s >= _MIN_LATE_TRIPS * longest_s > 0.0 and side.queue_s >= _MIN_QUEUED_TRIPS * path.rtt_s
-    ]
     buffers = facts.waited_share("receive-window") + facts.waited_share("send-buffer")
     is_waiting = buffers >= _MIN_HELD_UP_SHARE or facts.payload_gap >= facts.room + _MIN_HELD_BACK_SHARE
-    return facts.payload_gap if late and is_waiting else 0.0
+    return facts.payload_gap if is_waiting and late_sides(facts) else 0.0
+
+
+def late_sides(facts: Facts) -> list[Side]:
+    """Directions of links whose long queue delays data of one of several paths."""
+    if len(facts.paths) < 2:  # noqa: PLR2004  a single path holds up no other
+        return []
+    longest_s = max(path.rtt_s for path in facts.paths)
+    return [
+        side
+        for path in facts.paths
+        for side in path.there
+        if side.limit_s >= _MIN_LATE_TRIPS * longest_s > 0.0 and side.queue_s >= _MIN_QUEUED_TRIPS * path.rtt_s
+    ]
 
 
 def can_fill_queue(facts: Facts) -> bool:
@@ -256,11 +262,10 @@ def _of_longer_packets(facts: Facts, size: int, longest: int) -> float:
 
 def busiest(facts: Facts) -> str:
     """A sentence on the link where other flows take most, without its full stop; empty if there is none."""
-    others = [flow for flow in facts.document["flows"] if flow["name"] != facts.name]
     found = []
     for side in facts.sides_there:
-        taken = sum(path["goodput_bps"] for flow in others for path in flow["paths"] if side.link in path["links"])
-        if side.rate_bps and (side.report["utilisation"] or 0.0) > 0.9 and taken > 0.1 * side.rate_bps:  # noqa: PLR2004
+        taken = facts.others_bps(side)
+        if side.rate_bps and (side.report["utilisation"] or 0.0) > FULL_LINK and taken > 0.1 * side.rate_bps:
             found.append((taken, side))
     if not found:
         return ""
