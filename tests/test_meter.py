@@ -206,6 +206,16 @@ def test_invalid_specifications_are_refused(spec: str, says: str) -> None:
         specified(spec, 1)
 
 
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [("192.0.2.1:5210", "192.0.2.1"), ("[2001:db8::1]:5210", "2001:db8::1"), ("server.example:5210", "server.example")],
+)
+def test_port_after_the_host_is_refused(host: str, named: str) -> None:
+    done = anabranch("meter", "run", host)
+    assert done.returncode == 2
+    assert f'"{host}" is not a host: write {named} --port 5210' in done.stderr
+
+
 def test_contradictory_options_are_refused(port: str) -> None:
     for arguments, says in [
         (("-R", "--bidir"), "--reverse and --bidir exclude each other"),

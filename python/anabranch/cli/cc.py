@@ -10,7 +10,7 @@ _controls = click.argument("controls", nargs=-1)
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of lines.")
 
 
-@click.group()
+@click.group(short_help="Load coupled congestion controls into Linux")
 def cc() -> None:
     """Load coupled congestion controls into Linux, for Multipath TCP."""
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _ABOUT = "laboratory for multipath transport"
 
 
-@click.command()
+@click.command(short_help="Print the manual page, for man -l")
 @click.pass_context
 def man(context: click.Context) -> None:
     """Print the manual page; read it with "anabranch man | man -l -"."""

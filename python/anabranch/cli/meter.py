@@ -212,6 +212,7 @@ def run(host: str, port: int | None, as_json: bool, json_stream: bool, omnet: st
     from anabranch.meter import omnet as files
     from anabranch.meter.output import Lines, Objects, Quiet
 
+    _check_host(host)
     if as_json and json_stream:
         raise InputError("--json and --json-stream exclude each other; omit one of them")
     sources = options.pop("sources")
@@ -241,6 +242,14 @@ def run(host: str, port: int | None, as_json: bool, json_stream: bool, omnet: st
     if omnet is not None:
         files.write(omnet, document)
     output.ended(document)
+
+
+def _check_host(host: str) -> None:
+    """Refuse a port after the host, as other programs have it."""
+    name, colon, port = host.rpartition(":")
+    is_bracketed = name.startswith("[") and name.endswith("]")
+    if colon and port.isdecimal() and (is_bracketed or ":" not in name):
+        raise InputError(f'"{printable(host)}" is not a host: write {printable(name.strip("[]"))} --port {port}')
 
 
 def _plan(
