@@ -1,6 +1,7 @@
 //! Results of a run, the same for every world: the document, the metrics that read it, and traces.
 
 pub mod capture;
+pub mod columns;
 mod document;
 mod limits;
 mod links;
