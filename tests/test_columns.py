@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import msgspec
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,19 +13,18 @@ from hypothesis import strategies as st
 
 import fake_simulator
 import small_study
-from anabranch._core.simulator import Request
+from anabranch._native import RecordDecoder
 from anabranch.metrics import METRICS, read_all
 from anabranch.results import flatten
 from anabranch.study import frames
 from anabranch.study.analysis import Analysis
 from anabranch.study.columns import Parts, series, table_series
 from anabranch.study.definition import load
-from anabranch.study.layout import ROOT, SCHEMA, inner, parts
+from anabranch.study.layout import ROOT, inner, parts
+from anabranch.study.part_columns import PartColumns, Tables
 from anabranch.study.readings import DocumentParts, Readings
-from anabranch.study.store import StoredRun, read
-from anabranch.study.transposed import Transposed
-from anabranch.study.typed import Classes, FixedTable, Reader, class_of
-from anabranch.study.typed import read as read_typed
+from anabranch.study.store import StoredRun, line_of, read
+from stored_documents import records_of
 
 _LEAVES = {
     "f64": st.integers(0, 2**53) | st.floats(-1e200, 1e200),
@@ -64,21 +61,11 @@ def part_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
 documents = st.lists(part_of(ROOT), min_size=1, max_size=4)
 
 
-class Stored:
-    """A stored run of which only the text is needed."""
-
-    def __init__(self, document: dict[str, Any]) -> None:
-        self._document = document
-
-    def text(self) -> bytes:
-        fields = {"key": "k", "title": "t", "repetition": 1, "seed": 1, "build": "b", "host": {}, "schema": SCHEMA}
-        return json.dumps({**fields, "document": self._document}, sort_keys=True).encode()
-
-
-def typed_documents(found: list[dict[str, Any]]) -> list[Any]:
-    """Documents as a report reads them: after the first one, tables with the same keys have classes."""
-    reader = Reader()
-    return [reader.read(cast("StoredRun", Stored(document))).document for document in (*found[:1], *found)][1:]
+def decoded(part: str, rows: list[dict[str, Any]]) -> PartColumns:
+    """Parts as columns."""
+    decoder = RecordDecoder([("part", part, False)])
+    assert [decoder.add(line_of({"part": row})[:-1]) for row in rows] == [None] * len(rows)
+    return PartColumns(part, decoder.take().parts["part"])
 
 
 def row_of(part: dict[str, Any], prefix: str, name: str) -> dict[str, Any]:
@@ -100,19 +87,8 @@ def frame_of(rows: list[dict[str, Any]], schema: dict[str, pl.DataType]) -> pl.D
 def columns_of(part: str, prefix: str, rows: list[dict[str, Any]]) -> None:
     schema = frames._part_columns(prefix, part)
     expected = frame_of([row_of(row, prefix, part) for row in rows], schema)
-    fixed = {(part, name): keys for name in rows[0] if (keys := same_keys([row.get(name) for row in rows]))}
-    for kind in (class_of(part), Classes(fixed).of(part)):
-        typed = [msgspec.json.decode(json.dumps(row), type=kind) for row in rows]
-        ours = pl.DataFrame(list(series(Transposed(part, typed), prefix, schema)))
-        assert_same(ours.select(expected.columns), expected)
-
-
-def same_keys(tables: list[Any]) -> tuple[str, ...]:
-    """The keys of tables that all have the same ones in the same order; none for other values."""
-    if not all(isinstance(table, dict) and set(table) <= set(TABLE_KEYS) for table in tables):
-        return ()
-    (keys, *others) = {tuple(table) for table in tables}
-    return () if others else keys
+    ours = pl.DataFrame(list(series(decoded(part, rows), prefix, schema)))
+    assert_same(ours.select(expected.columns), expected)
 
 
 def assert_same(ours: pl.DataFrame, theirs: pl.DataFrame) -> None:
@@ -133,8 +109,8 @@ def test_readings_are_those_of_each_document(found: list[dict[str, Any]], points
     ours = Readings()
     expected: dict[tuple[str, str], dict[str, list[float]]] = {}
     for begin in (0, 2):
-        if batch := typed_documents(found[begin : begin + 2]):
-            ours.add(points[begin : begin + len(batch)], DocumentParts(batch))
+        if batch := found[begin : begin + 2]:
+            ours.add(points[begin : begin + len(batch)], DocumentParts(records_of(batch).documents))
     ours.finish()
     for document, point in zip(found, points, strict=False):
         for metric, subject, value in read_all(document):  # type: ignore[arg-type]
@@ -145,43 +121,20 @@ def test_readings_are_those_of_each_document(found: list[dict[str, Any]], points
             assert list(values.items()) == list(expected.get((point, metric), {}).items())
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
-@given(found=documents)
-def test_fixed_tables_have_the_values_of_documents(found: list[dict[str, Any]]) -> None:
-    reader = Reader()
-    for document in (*found, *found):
-        stored = cast("StoredRun", Stored(document))
-        ours, theirs = (msgspec.json.encode(record) for record in (reader.read(stored), read_typed(stored)))
-        assert ours == theirs
+def tables_of(rows: list[dict[str, Any]], kind: str) -> Tables:
+    """Tables of a type in Rust as columns."""
+    decoder = RecordDecoder([("table", kind, False)])
+    assert [decoder.add(line_of({"table": row})[:-1]) for row in rows] == [None] * len(rows)
+    return Tables(kind, decoder.take().parts["table"])
 
 
-def test_table_with_other_keys_becomes_a_dictionary() -> None:
-    document = cast("dict[str, Any]", fake_simulator.simulate(Request(small_study.SCENARIO, "s.toml", (), 1)))
-    reader = Reader()
-
-    def kinds(drops: dict[str, int]) -> list[type]:
-        """Classes of two tables of a link and a flow, of which the first one is given."""
-        links = [{**link, "drops_by_cause": drops} for link in document["links"]]
-        flows = [{**flow, "blocked_s": {"a": 1.0}} for flow in document["flows"]]
-        found = reader.read(cast("StoredRun", Stored({**document, "links": links, "flows": flows}))).document
-        return [type(found["links"][0]["drops_by_cause"]), type(found["flows"][0]["blocked_s"])]
-
-    assert kinds({"loss": 1, "queue": 2}) == [dict, dict]
-    assert all(issubclass(kind, FixedTable) for kind in kinds({"loss": 3, "queue": 4}))
-    for drops in ({"loss": 1, "other": 2}, {"loss": 1, "queue": 2}, {"loss": 1}):
-        links, flows = kinds(drops)
-        assert links is dict
-    assert issubclass(flows, FixedTable)
-
-
-@pytest.mark.parametrize("sizes", [[2, 2], [0, 0], [None, None], [1, None, 0, 3, 1, 2, None, 0], []])
-def test_lists_have_the_sizes_of_their_tables(sizes: list[int | None]) -> None:
+@pytest.mark.parametrize("sizes", [[2, 2], [0, 0], [1, 0, 3, 1, 2, 0], []])
+def test_lists_have_the_sizes_of_their_tables(sizes: list[int]) -> None:
     kind = frames._column_type("BTreeMap<String,u64>")
     assert kind is not None
-    tables = [None if size is None else {f"k{i}": 10 * at + i for i in range(size)} for at, size in enumerate(sizes)]
-    expected = [table and [{"key": k, "value": v} for k, v in table.items()] for table in tables]
-    expected = [[] if table == {} else row for table, row in zip(tables, expected, strict=True)]
-    assert table_series("counters", tables, kind).to_list() == expected
+    tables = [{f"k{i}": 10 * at + i for i in range(size)} for at, size in enumerate(sizes)]
+    expected = [[{"key": k, "value": v} for k, v in table.items()] for table in tables]
+    assert table_series("counters", tables_of(tables, "BTreeMap<String,u64>"), kind).to_list() == expected
 
 
 def test_frames_on_disk_equal_those_in_memory(tmp_path: Path) -> None:
@@ -199,7 +152,8 @@ def test_frames_on_disk_equal_those_in_memory(tmp_path: Path) -> None:
 def test_largest_counter_of_a_kernel_has_a_column() -> None:
     kind = frames._column_type("BTreeMap<String,u64>")
     assert kind is not None
-    column = table_series("counters", [{"tcpi_max_pacing_rate": 2**64 - 1}], kind)
+    tables = tables_of([{"tcpi_max_pacing_rate": 2**64 - 1}], "BTreeMap<String,u64>")
+    column = table_series("counters", tables, kind)
     assert column.to_list() == [[{"key": "tcpi_max_pacing_rate", "value": 2**64 - 1}]]
 
 
@@ -241,14 +195,14 @@ def test_each_document_is_read_once_for_a_report(tmp_path: Path, monkeypatch: py
     with read(results) as store:
         analysis, apart = (Analysis(study, study.full, store.records) for _ in range(2))
     count = 0
-    text = StoredRun.text
+    line = StoredRun.line
 
     def counted(stored: StoredRun) -> bytes:
         nonlocal count
         count += 1
-        return text(stored)
+        return line(stored)
 
-    monkeypatch.setattr(StoredRun, "text", counted)
+    monkeypatch.setattr(StoredRun, "line", counted)
     frames.write(analysis, results)
     assert [c.ours for c in analysis.comparisons]
     assert (count, analysis.overloaded, analysis.silences) == (12, 0, [])

@@ -29,7 +29,7 @@ from anabranch.comparison.differences import Difference, Missing, differences
 from anabranch.comparison.samples import Side
 from anabranch.metrics import HIGHER_IS_BETTER, LOWER_IS_BETTER, METRICS
 from anabranch.report.comparison import digits, junit
-from anabranch.study.store import FILE, _encode
+from anabranch.study.store import FILE, line_of
 from machine import missing
 
 if TYPE_CHECKING:
@@ -426,14 +426,14 @@ def test_damaged_runs_of_a_store_are_left_out(folder: Path) -> None:
     header, *lines = stored.splitlines(keepends=True)
     records = [json.loads(line.split(b" ", 1)[1]) for line in lines]
     del records[0]["host"]
-    for name, kept in (("whole", stored), ("partly", header + b"".join(map(_encode, records)))):
+    for name, kept in (("whole", stored), ("partly", header + b"".join(map(line_of, records)))):
         (folder / name).mkdir()
         (folder / name / FILE).write_bytes(kept)
     done = command("compare", "whole", "partly", "--json")
     assert done.returncode == 0, done.stderr
     note = "partly: 1 stored run has another layout than this version's and is left out: record lacks host"
     assert note in json.loads(done.stdout)["notes"]
-    (folder / "partly" / FILE).write_bytes(header + _encode(records[0]))
+    (folder / "partly" / FILE).write_bytes(header + line_of(records[0]))
     done = command("compare", "whole", "partly", "--json")
     assert (done.returncode, "is left out: record lacks host" in done.stderr) == (2, True)
 

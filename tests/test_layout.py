@@ -20,7 +20,7 @@ from anabranch.study.analysis import Analysis
 from anabranch.study.definition import load
 from anabranch.study.engine import Plan
 from anabranch.study.layout import SCHEMA, fault
-from anabranch.study.store import FILE, _encode, read
+from anabranch.study.store import FILE, line_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def changed(study: Study, results: Path, change: Change, *, every: int = 1) -> A
     records = [json.loads(line.split(b" ", 1)[1]) for line in lines]
     for record in records[::every]:
         change(record)
-    (results / FILE).write_bytes(header + b"".join(map(_encode, records)))
+    (results / FILE).write_bytes(header + b"".join(map(line_of, records)))
     with read(results) as store:
         return Analysis(study, study.full, store.records)
 
@@ -61,6 +61,10 @@ def changed(study: Study, results: Path, change: Change, *, every: int = 1) -> A
         (lambda r: r["document"]["flows"][0].update(goodput_bps=None), "flows[0].goodput_bps is None, not a number"),
         (lambda r: r["document"]["flows"][0].update(speed=1), "flows[0] has 'speed', which is not known"),
         (lambda r: r["document"]["links"][0]["drops_by_cause"].update(queue="x"), "drops_by_cause.queue is 'x'"),
+        (lambda r: r["document"]["links"][0].update(drops=-1), "links[0].drops is -1, not a whole number from 0 to"),
+        (lambda r: r["document"]["links"][0].update(drops=1.5), "links[0].drops is 1.5, not a whole number"),
+        (lambda r: r["document"]["links"][0].update(drops=2**64), "drops is 18446744073709551616, not a whole number"),
+        (lambda r: r.update(repetition=-1), "record: invalid type: integer `-1`, expected a whole"),
         (lambda r: r.update(document=[]), "record.document is not of type dict"),
         (lambda r: r.update(new=1), "record has 'new'"),
         (lambda r: r.pop("host"), "record lacks host"),
@@ -102,6 +106,30 @@ def test_blocked_times_of_earlier_paths_are_left_out(tmp_path: Path, study: Stud
             for flow in stored.checked().document["flows"]:
                 assert flow["blocked_s"]
                 assert all("blocked_s" not in path for path in flow["paths"])
+
+
+def test_rows_keep_their_order_among_earlier_layouts(tmp_path: Path, study: Study) -> None:
+    def make_earlier(record: dict[str, Any]) -> None:
+        record.update(schema=2, host={**record["host"], "cpu": record["host"].get("cpu", "")})
+        for flow in record["document"]["flows"]:
+            for path in flow["paths"]:
+                path["blocked_s"] = {"pacing": 1.0}
+
+    found = []
+    for name, change in (("present", lambda _: None), ("earlier", make_earlier)):
+        results = tmp_path / name
+        analysis = changed(study, results, change, every=3)
+        frames.write(analysis, results)
+        assert (len(analysis.runs), analysis.unreadable) == (12, [])
+        found.append([(results / file).read_bytes() for file in ("runs.parquet", "links.parquet", "points.csv")])
+    assert found[0] == found[1]
+
+
+def test_machine_with_a_number_is_read(tmp_path: Path, study: Study) -> None:
+    analysis = changed(study, tmp_path / "results", lambda record: record["host"].update(cpu=7), every=4)
+    frames.write(analysis, tmp_path / "results")
+    cpus = pl.read_parquet(tmp_path / "results" / "runs.parquet")["host_cpu"]
+    assert (cpus == "7").sum() * 4 == len(cpus)
 
 
 def test_document_of_the_simulator_fits_the_layout(study: Study) -> None:

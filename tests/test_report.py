@@ -394,8 +394,7 @@ def test_trace_of_another_run_is_refused(analysis: Analysis, tmp_path: Path) -> 
 
 def test_runs_of_another_build_are_named_or_omitted(analysis: Analysis, tmp_path: Path) -> None:
     records = {
-        record.key: dataclasses.replace(record, build="b0") if run.repetition == 1 else record
-        for run, record in analysis.runs
+        record.key: record._replace(build="b0") if run.repetition == 1 else record for run, record in analysis.runs
     }
     found = Analysis(analysis.study, analysis.effort, records)
     report = write_all(found, Plan(found.study, found.effort, tmp_path, fake_simulator.simulate, "b1")).read_text()

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anabranch
-from anabranch.diagnostics import diagnose, is_suspect
+from anabranch.diagnostics import diagnose
+from anabranch.study.readings import DocumentParts
+from anabranch.study.silences import runs_to_diagnose
+from stored_documents import records_of
+
+if TYPE_CHECKING:
+    from anabranch._core.document import Document
 
 PAIR = """
 duration = "6 s"
@@ -39,8 +46,9 @@ def said(*settings: str) -> list[str]:
 def diagnosed(scenario: anabranch.Scenario) -> list[str]:
     """The sentences on a run. The fast check before them has to be true for each flow that they are about."""
     document = anabranch.run(scenario).document
-    for flow in document["flows"]:
-        assert is_suspect(flow) or not diagnose({**document, "flows": [flow]})
+    alone: list[Document] = [{**document, "flows": [flow]} for flow in document["flows"]]
+    suspects = runs_to_diagnose(DocumentParts(records_of(alone).documents)).tolist()
+    assert all(at in suspects or not diagnose(each) for at, each in enumerate(alone))
     return diagnose(document)
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from anabranch._core.simulator import Request
 from anabranch.errors import InputError, RunFailed
-from anabranch.study.store import _HEADER, FILE, Record, Store, _encode, read, run_key, run_keys
+from anabranch.study.store import _HEADER, FILE, Record, Store, line_of, read, run_key, run_keys
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -155,7 +155,7 @@ def test_file_moved_while_opening_is_not_used(tmp_path: Path, monkeypatch: pytes
 
 
 def test_truncated_header_is_repaired(tmp_path: Path) -> None:
-    header = _encode(_HEADER)
+    header = line_of(_HEADER)
     for size in range(len(header)):
         (tmp_path / FILE).write_bytes(header[:size])
         with Store(tmp_path) as store:
@@ -164,7 +164,7 @@ def test_truncated_header_is_repaired(tmp_path: Path) -> None:
 
 
 def test_unknown_format_is_named(tmp_path: Path) -> None:
-    content = _encode({**_HEADER, "format": 2}) + _encode({"key": "k", "something": "new"})
+    content = line_of({**_HEADER, "format": 2}) + line_of({"key": "k", "something": "new"})
     (tmp_path / FILE).write_bytes(content)
     with pytest.raises(InputError, match="another version of Anabranch, in format 2 rather than 1; move it away"):
         Store(tmp_path)
@@ -335,8 +335,8 @@ def test_repetitions_have_the_keys_of_single_runs() -> None:
 def test_lines_in_other_json_spelling_are_read(tmp_path: Path) -> None:
     fill(tmp_path, 1)
     entry = dataclasses.asdict(record(1))
-    other = _encode(dict(reversed(entry.items())))
-    quoted = _encode({**entry, "key": "key2", "title": 'a "title" with \\ and é'})
+    other = line_of(dict(reversed(entry.items())))
+    quoted = line_of({**entry, "key": "key2", "title": 'a "title" with \\ and é'})
     with (tmp_path / FILE).open("ab") as file:
         file.write(other + quoted)
     with read(tmp_path) as store:
@@ -364,3 +364,15 @@ def test_memory_per_run_is_independent_of_its_document(tmp_path: Path) -> None:
         assert len(store.records) == 100
     tracemalloc.stop()
     assert kept < 200_000
+
+
+@given(key=st.text(min_size=1), title=st.text(), build=st.text(), seed=st.integers(0, 2**63 - 1))
+def test_runs_are_found_whatever_their_texts(
+    tmp_path_factory: pytest.TempPathFactory, key: str, title: str, build: str, seed: int
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    with Store(folder) as store:
+        store.append(dataclasses.replace(record(1), key=key, title=title, seed=seed, build=build))
+    with Store(folder) as store:
+        assert [(run.key, run.build) for run in store.records.values()] == [(key, build)]
+        assert store.records[key].record().title == title

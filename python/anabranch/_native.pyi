@@ -147,6 +147,46 @@ def run(
 ) -> str: ...
 def replay(file: str) -> str: ...
 
+class RecordDecoder:
+    """Decodes lines of a store into columns."""
+
+    def __init__(self, keys: builtins.list[tuple[str, str, bool]]) -> None:
+        """Begin without records; each key has a name, a type in Rust, and is true if it may be absent."""
+    def add(self, line: bytes) -> str | None:
+        """Add the record of a line; returns the difference if it is damaged or has another layout."""
+    def take(self) -> Column:
+        """Return the columns of all records, and begin empty ones."""
+
+class Column:
+    """A column of decoded records: bytes of numbers in the machine's order, or further columns."""
+
+    rows: int
+    absent: bytes
+    """Indices of the rows without a value, u64."""
+    values: bytes
+    """Numbers f64 or u64, truth values u8, indices of texts u32, or ends of lists and tables u64."""
+    texts: builtins.list[str]
+    """Different texts."""
+    keys: Column | None
+    """Keys of tables."""
+    items: Column | None
+    """Items of lists, or values of tables."""
+    parts: dict[str, Column]
+    """Columns of a part by key."""
+
+class StoreLines:
+    """The lines of a store, in their order."""
+
+    def __init__(self, path: str) -> None: ...
+    def __iter__(self) -> StoreLines: ...
+    def __next__(self) -> tuple[int, int, tuple[str, str] | None, bytes | None]:
+        """Offset and length of a line without its end, and the key of its run with the fingerprint of the simulator.
+
+        A line that is damaged, or has another beginning than those of runs, is given as a whole instead.
+        """
+
+def checksum(text: bytes) -> int: ...
+
 class Stepper:
     """A run of a scenario that goes on in steps."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anabranch._core.document import Document, FlowResult, PathResult, WantedPathResult
 
 _FALLBACK_CAUSES = "two SYNs were lost, or a middlebox removes the options of Multipath TCP"
-_MIN_VISIBLE_BPS = 500.0
+MIN_VISIBLE_BPS = 500.0
 """Tables in Mbit/s show 0.000 for goodputs below this rate."""
 _DROP_VERBS = {"loss": "lost", "down": "was down for", "mtu": "is too small (MTU) for", "queue": "had no room for"}
 """Verbs of sentences about a link, by cause of the drop."""
@@ -53,21 +53,6 @@ def diagnose(document: Document) -> list[str]:
         sentence = _sentence(flow, document)
         sentences += [sentence] if sentence else _unopened(flow, document)
     return sentences
-
-
-def is_suspect(flow: Mapping[str, Any]) -> bool:
-    """Whether `diagnose` may have a sentence for a flow: a fast check, which is also true for some other flows.
-
-    Args:
-        flow: A flow of a result document.
-
-    """
-    if flow["goodput_bps"] < _MIN_VISIBLE_BPS or flow["fallback"]:
-        return True
-    wanted = flow.get("paths_wanted")
-    if wanted is not None:
-        return any(each["reason"] is not None for each in wanted)
-    return not all(path["data_packets"] for path in flow["paths"])
 
 
 def _unopened(flow: FlowResult, document: Document) -> list[str]:
@@ -124,7 +109,7 @@ def _sentence(flow: FlowResult, document: Document) -> str:
 
 def _symptom(flow: FlowResult, document: Document) -> str:
     """The verb of a sentence about a flow with hardly any goodput; empty for other flows."""
-    if flow["goodput_bps"] >= _MIN_VISIBLE_BPS:
+    if flow["goodput_bps"] >= MIN_VISIBLE_BPS:
         return ""
     never_open = flow["state"] == "opening" or (flow["state"] in _END_PHRASES and not flow["written_bytes"])
     if never_open and flow["protocol"] != "udp":

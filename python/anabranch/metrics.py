@@ -17,7 +17,7 @@ from anabranch import _native
 from anabranch.fairness.capacity import ALLOCATION_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from anabranch._core.document import Document
     from anabranch.fairness.shares import Fairness
@@ -88,45 +88,44 @@ def by_level() -> dict[Level, list[Metric]]:
 
 
 @dataclass(frozen=True)
-class UsedPaths(Metric):
+class DerivedMetric(Metric):
+    """A metric computed from several values of a part."""
+
+    reads: tuple[str, ...] = field(kw_only=True)
+    """Keys of the values; `paths.KEY` is a list with a value for each path."""
+    compute: Callable[..., float] = field(kw_only=True)
+    """Function from these values to the value of the metric; a path without a value has `None`."""
+
+    def value(self, part: Mapping[str, Any]) -> float:
+        """Value of a subject from its part of the document; NaN if it does not exist."""
+        return self.compute(*(_read(part, key) for key in self.reads)) * self.scale
+
+
+def _read(part: Mapping[str, Any], key: str) -> Any:
+    of_paths = key.removeprefix("paths.")
+    return part[key] if of_paths == key else [path[of_paths] for path in part["paths"]]
+
+
+def _used_paths(data: Sequence[float], repeated: Sequence[float], reinjected: Sequence[float | None]) -> float:
     """Number of a flow's paths that carried new data, which no other path had carried before.
 
-    The metric counts packets at the sender: paths with the same receiver's address have no separate counts there.
+    It counts packets at the sender: paths with the same receiver's address have no separate counts there.
     """
-
-    def value(self, part: Mapping[str, Any]) -> float:
-        """Number of paths that carried new data."""
-        return float(
-            sum(path[self.field] > path["retransmissions"] + (path["reinjections"] or 0) for path in part["paths"])
-        )
+    return float(sum(d > r + (j or 0) for d, r, j in zip(data, repeated, reinjected, strict=True)))
 
 
-@dataclass(frozen=True)
-class Established(Metric):
-    """Whether application data of a flow arrived: 1 or 0."""
-
-    def value(self, part: Mapping[str, Any]) -> float:
-        """1 if anything was delivered, else 0."""
-        return float(part[self.field] > 0)
+def _established(delivered: float) -> float:
+    """1 if application data of a flow arrived, else 0."""
+    return float(delivered > 0)
 
 
-@dataclass(frozen=True)
-class PathLoss(Metric):
-    """Share of a path's data packets that were retransmissions: the loss that the sender of the path sees."""
+def _loss_spread(repeated: Sequence[float], data: Sequence[float]) -> float:
+    """Difference of the largest and the smallest loss of a flow's paths, relative to the mean of all.
 
-    def value(self, part: Mapping[str, Any]) -> float:
-        """Share in per cent; NaN if no data packet was sent."""
-        return _ratio(part["retransmissions"], part[self.field]) * self.scale
-
-
-@dataclass(frozen=True)
-class LossSpread(Metric):
-    """Difference of the largest and the smallest loss of a flow's paths, relative to the mean of all."""
-
-    def value(self, part: Mapping[str, Any]) -> float:
-        """0 if congestion is balanced; NaN with fewer than two paths that sent data, or without a loss."""
-        losses = [path["retransmissions"] / path[self.field] for path in part["paths"] if path[self.field]]
-        return _ratio(max(losses) - min(losses), statistics.fmean(losses)) if len(losses) > 1 else math.nan
+    It is 0 if congestion is balanced, and NaN with fewer than two paths that sent data, or without a loss.
+    """
+    losses = [r / d for r, d in zip(repeated, data, strict=True) if d]
+    return _ratio(max(losses) - min(losses), statistics.fmean(losses)) if len(losses) > 1 else math.nan
 
 
 def subjects(document: Document, level: Level) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -180,14 +179,44 @@ def _ratio(value: float, reference: float) -> float:
 
 METRICS: dict[str, Metric] = {
     **{row[0]: Metric(*row) for row in _native.metrics()},
-    "usable-paths": UsedPaths("usable-paths", "Paths that carry new data", "", "flow", "data_packets"),
-    "path-loss": PathLoss(
-        "path-loss", "Retransmissions / data packets of the path", "%", "path", "data_packets", 100.0
+    "usable-paths": DerivedMetric(
+        "usable-paths",
+        "Paths that carry new data",
+        "",
+        "flow",
+        "data_packets",
+        compute=_used_paths,
+        reads=("paths.data_packets", "paths.retransmissions", "paths.reinjections"),
     ),
-    "loss-spread": LossSpread(
-        "loss-spread", "(Largest − smallest loss of the paths) / their mean", "", "flow", "data_packets"
+    "path-loss": DerivedMetric(
+        # The loss that the sender of the path sees.
+        "path-loss",
+        "Retransmissions / data packets of the path",
+        "%",
+        "path",
+        "data_packets",
+        100.0,
+        reads=("retransmissions", "data_packets"),
+        compute=_ratio,
     ),
-    "established": Established("established", "Application data arrived", "", "flow", "delivered_bytes"),
+    "loss-spread": DerivedMetric(
+        "loss-spread",
+        "(Largest − smallest loss of the paths) / their mean",
+        "",
+        "flow",
+        "data_packets",
+        reads=("paths.retransmissions", "paths.data_packets"),
+        compute=_loss_spread,
+    ),
+    "established": DerivedMetric(
+        "established",
+        "Application data arrived",
+        "",
+        "flow",
+        "delivered_bytes",
+        reads=("delivered_bytes",),
+        compute=_established,
+    ),
     "fill": FairnessMetric("fill", "Goodput of all flows / what they could get together", "", "run", "", compare=_fill),
     "deviation": FairnessMetric(
         "deviation", "(Mean goodput of the others − own) / what all could get", "", "flow", "", compare=_deviation

@@ -12,6 +12,7 @@ mod meter;
 #[cfg(target_os = "linux")]
 mod priority;
 mod progress;
+mod records;
 mod replay;
 mod run;
 #[cfg(target_os = "linux")]
@@ -42,6 +43,8 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::meter::{MeterServer, meter_port, meter_run};
+    #[pymodule_export]
+    use super::records::{Column, RecordDecoder, StoreLines, checksum};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::stack::{Association, Call, Calls, Listener, Stack, Stream};

@@ -9,7 +9,9 @@ from collections import Counter
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from anabranch.diagnostics import diagnose, is_suspect
+import numpy as np
+
+from anabranch.diagnostics import diagnose
 from anabranch.extremes import Samples, simultaneous_intervals
 from anabranch.fairness.shares import fair
 from anabranch.metrics import FairnessMetric, read_all
@@ -24,13 +26,14 @@ from anabranch.stats import (
     interval_of_difference,
     interval_of_ratio,
 )
-from anabranch.study import typed
 from anabranch.study.claims import KEYS, Verdict, evaluate
 from anabranch.study.collection import collection_paused
 from anabranch.study.deviations import Comparison, Summary, grouped, summary_of
 from anabranch.study.engine import request_of
 from anabranch.study.own_metrics import OwnMetrics
 from anabranch.study.readings import DocumentParts, Readings
+from anabranch.study.records import RecordReader
+from anabranch.study.silences import runs_to_diagnose
 from anabranch.study.store import UnreadableRecord, run_keys
 from anabranch.sweep import matches, plain
 from anabranch.theory import QUANTITIES
@@ -45,8 +48,8 @@ if TYPE_CHECKING:
     from anabranch.study.claims import Claim, Pair
     from anabranch.study.figures import Figure, Reference
     from anabranch.study.model import Effort, Run, Study
+    from anabranch.study.records import Records
     from anabranch.study.store import StoredRun
-    from anabranch.study.typed import TypedRecord
     from anabranch.sweep import Point
 
 
@@ -57,19 +60,19 @@ _BATCH = 1_000
 class Batch:
     """Some runs with their documents."""
 
-    def __init__(self, found: Sequence[tuple[Run, StoredRun, TypedRecord]]) -> None:
+    def __init__(self, found: Sequence[tuple[Run, StoredRun]], records: Records) -> None:
         """Make a batch of runs with readable records."""
-        self.runs = [run for run, _, _ in found]
-        self.stored = [stored for _, stored, _ in found]
-        self.records = [record for _, _, record in found]
-        self.parts = DocumentParts([record.document for record in self.records])
+        self.runs = [run for run, _ in found]
+        self.stored = [stored for _, stored in found]
+        self.records = records
+        self.parts = DocumentParts(records.documents)
 
 
 class _Pass:
     """Values that a pass over all documents collects."""
 
     def __init__(self) -> None:
-        self._reader = typed.Reader()
+        self._reader = RecordReader()
         self.readings = Readings()
         self.late: Counter[str] = Counter()
         self.silent: list[str] = []
@@ -81,12 +84,13 @@ class _Pass:
         found = []
         for run, stored in runs:
             try:
-                found.append((run, stored, self._reader.read(stored)))
+                self._reader.add(stored)
             except UnreadableRecord as error:
                 self.unreadable.append(f"{run.title}: {error}")
             else:
-                self.kept.append((run, stored))
-        return Batch(found)
+                found.append((run, stored))
+        self.kept += found
+        return Batch(found, self._reader.take())
 
 
 class Analysis:
@@ -172,14 +176,16 @@ class Analysis:
 
     def _collect(self, found: _Pass, batch: Batch) -> None:
         """Collect from documents all but the values of the usual metrics."""
-        for run, stored, record in zip(batch.runs, batch.stored, batch.records, strict=True):
-            point, document = run.point.key, record.document
-            self._durations[point] = document.duration_s
-            found.late[point] += bool(document.host and document.host.lateness.overloaded)
-            if any(map(is_suspect, document.flows)):
-                found.silent += diagnose(stored.record().document)[:1]
-            if self.own.metrics:
-                found.readings.add_own(point, self._own_values(run.point, stored.record().document))
+        documents = batch.parts.documents
+        points = [run.point.key for run in batch.runs]
+        self._durations.update(zip(points, documents.numbers("duration_s").tolist(), strict=True))
+        (late,) = np.nonzero(documents.flags("host.lateness.overloaded"))
+        found.late.update(points[at] for at in late.tolist())
+        for at in runs_to_diagnose(batch.parts).tolist():
+            found.silent += diagnose(batch.stored[at].record().document)[:1]
+        if self.own.metrics:
+            for run, stored in zip(batch.runs, batch.stored, strict=True):
+                found.readings.add_own(run.point.key, self._own_values(run.point, stored.record().document))
 
     def _own_values(self, point: Point, document: Document) -> Iterator[tuple[str, str, float]]:
         """Name of the study's own metric, subject and value, for each with a value in a document."""

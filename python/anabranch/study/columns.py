@@ -1,32 +1,34 @@
 """Columns of tables from parts of result documents, and tables that are written in several frames.
 
-Polars makes a list with tables value by value in Python. Here the keys and values of all rows become two columns,
-which are then cut into lists.
+The keys and values of tables in all rows become two columns, which are then cut into lists.
 """
 
 from __future__ import annotations
 
 import io
-from itertools import chain
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
 
-from anabranch.study.layout import parts
-from anabranch.study.transposed import FixedTables, is_table
+from anabranch.study.layout import inner, parts
+from anabranch.study.part_columns import floats, is_absent, is_table, sizes_of, texts_of, whole_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Sized
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from anabranch.study.transposed import Transposed
+    from anabranch import _native
+    from anabranch.study.part_columns import Numbers, PartColumns, Tables, Texts
 
     Schema = Mapping[str, pl.DataType]
     """The type of each column, in their order."""
 
+_INDEX_BYTES = 8
+"""Size of the index of a row without a value."""
 
-def series(rows: Transposed, prefix: str, schema: Schema) -> Iterator[pl.Series]:
+
+def series(rows: PartColumns, prefix: str, schema: Schema) -> Iterator[pl.Series]:
     """The columns of some parts, as far as a schema has them; nested parts are flattened.
 
     Args:
@@ -42,57 +44,89 @@ def series(rows: Transposed, prefix: str, schema: Schema) -> Iterator[pl.Series]
         elif (kind := schema.get(name)) is not None:
             if is_table(key.type):
                 yield table_series(name, rows.tables(key.name), kind)
+            elif isinstance(kind, pl.List):
+                yield _list_series(name, key.type, rows.column(key.name), kind)
             else:
-                yield _series(name, rows.column(key.name), kind)
+                yield value_series(name, key.type, rows.column(key.name), kind)
 
 
-def _series(name: str, values: Sequence[Any], kind: pl.DataType) -> pl.Series:
-    if isinstance(kind, pl.List):
-        return _cut(name, values, pl.Series([*chain.from_iterable(filter(None, values))], dtype=kind.inner), kind)
-    return pl.Series(name, values, kind, strict=False)
+def value_series(name: str, kind: str, column: _native.Column, dtype: pl.DataType) -> pl.Series:
+    """A column of simple values.
+
+    Args:
+        name: Name of the column.
+        kind: Type of the values in Rust, without `Option`.
+        column: The values.
+        dtype: Type of the column.
+
+    """
+    if kind == "String":
+        return text_series(name, texts_of(column))
+    if len(column.absent) == column.rows * _INDEX_BYTES:
+        return pl.Series(name, [None], dtype).new_from_index(0, column.rows)
+    if kind == "f64":
+        return pl.Series(name, floats(kind, column), dtype, nan_to_null=bool(column.absent))
+    if kind == "bool":
+        values, lacking = pl.Series(name, np.frombuffer(column.values, np.bool_)), is_absent(column)
+    else:
+        numbers, lacking = whole_numbers(column), is_absent(column)
+        if dtype == pl.Int64():
+            lacking |= numbers > np.iinfo(np.int64).max
+            numbers = numbers.view(np.int64)
+        values = pl.Series(name, numbers)
+    if not np.any(lacking):
+        return values
+    nulls = pl.Series(name, [None], dtype).new_from_index(0, column.rows)
+    return values.zip_with(pl.Series(~lacking), nulls)
 
 
-def table_series(name: str, tables: Sequence[Mapping[str, Any] | None] | FixedTables, kind: pl.DataType) -> pl.Series:
-    """A column of tables, as lists of keys and values; `None` is null.
+def text_series(name: str, texts: Texts) -> pl.Series:
+    """A column of texts."""
+    return pl.Series(name, texts.distinct, pl.String)[pl.Series(texts.codes)]
+
+
+def table_series(name: str, tables: Tables, dtype: pl.DataType) -> pl.Series:
+    """A column of tables, as lists of keys and values; an absent table is an empty list.
 
     Args:
         name: Name of the column.
         tables: The tables.
-        kind: Type of the column: lists of structures of key and value.
+        dtype: Type of the column: lists of structures of key and value.
 
     """
-    key, value = kind.inner.fields  # type: ignore[attr-defined]
-    if isinstance(tables, FixedTables):
-        count = len(tables.keys)
-        keys = pl.Series(key.name, tables.keys, key.dtype).gather(np.tile(np.arange(count), len(tables.rows)))
-        values = pl.Series(value.name, [*chain.from_iterable(tables.rows)], value.dtype, strict=False)
-        return pl.DataFrame([keys, values]).to_struct(name).reshape((-1, count)).arr.to_list().cast(kind)
-    filled = [table for table in tables if table]
+    key, value = dtype.inner.fields  # type: ignore[attr-defined]
+    kind = inner(tables.kind, "Option") or tables.kind
     entries = pl.DataFrame([
-        pl.Series(key.name, [*chain.from_iterable(filled)], key.dtype),
-        pl.Series(value.name, [*chain.from_iterable(table.values() for table in filled)], value.dtype, strict=False),
+        text_series(key.name, tables.keys), value_series(value.name, kind, tables.values, value.dtype)
     ])  # fmt: skip
-    return _cut(name, tables, entries.to_struct(), kind)
+    return _cut(name, tables.sizes, entries.to_struct(), dtype)
 
 
-def _cut(name: str, sized: Sequence[Sized | None], entries: pl.Series, kind: pl.DataType) -> pl.Series:
-    """A column of lists: `entries` cut to the sizes of the values of a sequence; `None` is null."""
-    lengths = np.array([-1 if each is None else len(each) for each in sized], dtype=np.int64)
-    begins = np.cumsum(np.maximum(lengths, 0)) - np.maximum(lengths, 0)
+def _list_series(name: str, kind: str, column: _native.Column, dtype: pl.DataType) -> pl.Series:
+    """A column of lists of simple values."""
+    assert column.items is not None
+    items = value_series(name, inner(kind, "Vec"), column.items, dtype.inner)  # type: ignore[attr-defined]
+    return _cut(name, np.where(is_absent(column), -1, sizes_of(column)), items, dtype)
+
+
+def _cut(name: str, sizes: Numbers, entries: pl.Series, kind: pl.DataType) -> pl.Series:
+    """A column of lists: `entries` cut to some sizes; a size of -1 is null."""
+    begins = np.cumsum(np.maximum(sizes, 0)) - np.maximum(sizes, 0)
     found, rows = [], []
-    for length in np.unique(lengths).tolist():
-        (alike,) = np.nonzero(lengths == length)
+    for size in np.unique(sizes).tolist():
+        (alike,) = np.nonzero(sizes == size)
         rows.append(alike)
-        if length > 0:
-            places = (begins[alike][:, np.newaxis] + np.arange(length)).reshape(-1)
-            own = entries if len(alike) == len(sized) else entries.gather(places)
-            found.append(own.reshape((-1, length)).arr.to_list())
+        if size > 0:
+            places = (begins[alike][:, np.newaxis] + np.arange(size)).reshape(-1)
+            own = entries if len(alike) == len(sizes) else entries[pl.Series(places, dtype=pl.UInt32)]
+            found.append(own.reshape((-1, size)).cast(kind))
         else:
-            found.append(pl.Series([None if length < 0 else []], dtype=kind).new_from_index(0, len(alike)))
+            found.append(pl.Series([None if size < 0 else []], dtype=kind).new_from_index(0, len(alike)))
     if not found:
         return pl.Series(name, [], kind)
-    lists = pl.concat([each.cast(kind) for each in found])
-    return (lists if len(found) == 1 else lists.gather(np.argsort(np.concatenate(rows)))).alias(name)
+    if len(found) == 1:
+        return found[0].alias(name)
+    return pl.concat(found)[pl.Series(np.argsort(np.concatenate(rows)), dtype=pl.UInt32)].alias(name)
 
 
 class Parts:

@@ -19,10 +19,11 @@ from anabranch._core.simulator import Request, check_storable, validate
 from anabranch.documents import without_scenario
 from anabranch.errors import InputError
 from anabranch.logs import logger
-from anabranch.study import forkserver, typed
+from anabranch.study import forkserver
 from anabranch.study.local import Limits, LocalPool
 from anabranch.study.model import FILE, Run
 from anabranch.study.origin import placed
+from anabranch.study.records import RecordChecker
 from anabranch.study.store import Record, Store, UnreadableRecord, run_key
 from anabranch.testbed.ending import signals_end
 
@@ -146,7 +147,8 @@ def execute(plan: Plan, observer: Observer, *, resume: bool) -> Progress:
     with Store(plan.folder) as store, ExitStack() as stack:
         # Without a handler SIGTERM ends the process at once, and the semaphores of the pool stay.
         stack.enter_context(signals_end())
-        open_runs = [r for r in runs if not (resume and _is_finished(store, plan, r))]
+        checker = RecordChecker()
+        open_runs = [r for r in runs if not (resume and _is_finished(store, plan, r, checker))]
         pool = stack.enter_context(closing(_pool(plan, min(plan.jobs, len(open_runs))))) if open_runs else None
         moved = None if resume else store.start_over()
         progress = Progress(total=len(runs), reused=len(runs) - len(open_runs), notes=list(store.notes))
@@ -197,12 +199,12 @@ def _check(plan: Plan) -> None:
         )
 
 
-def _is_finished(store: Store, plan: Plan, run: Run) -> bool:
+def _is_finished(store: Store, plan: Plan, run: Run, checker: RecordChecker) -> bool:
     record = store.records.get(run_key(request_of(plan.study, run)))
     if record is None or record.build != plan.build:
         return False
     try:
-        typed.read(record)
+        checker.check(record)
     except UnreadableRecord:
         return False
     return True

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from anabranch.study.collection import collection_paused
-from anabranch.study.columns import Parts, series
+from anabranch.study.columns import Parts, series, text_series
 from anabranch.study.layout import SCHEMA, parts
 from anabranch.sweep import plain
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from anabranch.study.analysis import Analysis, Batch
     from anabranch.study.model import Study
+    from anabranch.study.part_columns import Numbers
 
 _BATCH = 2_000
 """Runs whose rows are in memory at a time; the documents of more do not fit a processor's caches."""
@@ -105,6 +106,8 @@ SHARED: dict[str, pl.DataType] = {
     "host_system": pl.String(), "jain": pl.Float64(), "events": pl.Int64(), "wall_s": pl.Float64(),
 }  # fmt: skip
 """The columns that all rows of a run share, without the parameters."""
+_OF_DOCUMENTS = ("digest", "version", "jain", "events", "wall_s")
+"""Those of them that are keys of documents."""
 FLOW, PATH, LINK = ("flow_", "FlowResult"), ("path_", "PathResult"), ("link_", "LinkResult")
 """Parts of a result whose keys are columns, each with the prefix of these."""
 
@@ -161,15 +164,15 @@ def _column_type(kind: str) -> pl.DataType | None:
 def _run_columns(batch: Batch, schema: Mapping[str, pl.DataType]) -> Iterator[pl.Series]:
     """The columns that all rows of a run share, with one value per run."""
     runs, records, documents = batch.runs, batch.records, batch.parts.documents
+    yield text_series("build", records.builds)
+    yield text_series("host_cpu", records.host("cpu"))
+    yield text_series("host_system", records.host("system"))
+    yield from series(documents, "", {name: schema[name] for name in _OF_DOCUMENTS})
     shared: dict[str, Sequence[Any]] = {
         "experiment": [run.point.experiment for run in runs],
         "repetition": [run.repetition for run in runs],
         "seed": [run.seed for run in runs],
         "schema": [SCHEMA] * len(runs),
-        "build": [record.build for record in records],
-        "host_cpu": [str(record.host.get("cpu", "")) for record in records],
-        "host_system": [str(record.host.get("system", "")) for record in records],
-        **{name: documents.column(name) for name in ("digest", "version", "jain", "events", "wall_s")},
     }
     for name, values in shared.items():
         yield pl.Series(name, values, schema[name], strict=False)
@@ -193,20 +196,22 @@ def _frames(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """One row per run, flow and path, and one per run and link direction."""
     found = batch.parts
-    shared = list(_run_columns(batch, runs))
+    shared = pl.DataFrame([*_run_columns(batch, runs)])
     # A flow without a path has one row, in which the columns of the path are null.
-    pathless = np.setdiff1d(np.arange(len(found.flows.rows)), found.flow_of_path)
+    pathless = np.setdiff1d(np.arange(found.flows.height), found.flow_of_path)
     flow_of_row = np.concatenate([found.flow_of_path, pathless])
     order = np.argsort(flow_of_row, kind="stable")
-    path_of_row = pl.Series([*range(len(found.paths.rows)), *[None] * len(pathless)], dtype=pl.Int64).gather(order)
-    flow_of_row = flow_of_row[order]
+    paths = pl.arange(found.paths.height, dtype=pl.UInt32, eager=True).extend_constant(None, len(pathless))
+    path_of_row, flow_of_row = paths[_places(order)], flow_of_row[order]
     by_path = [
-        *(column.gather(found.run_of_flow[flow_of_row]) for column in shared),
-        *(column.gather(flow_of_row) for column in series(found.flows, FLOW[0], runs)),
-        *(column.gather(path_of_row) for column in series(found.paths, PATH[0], runs)),
+        *shared[_places(found.run_of_flow[flow_of_row])],
+        *pl.DataFrame([*series(found.flows, FLOW[0], runs)])[_places(flow_of_row)],
+        *pl.DataFrame([*series(found.paths, PATH[0], runs)])[path_of_row],
     ]
-    by_link = [
-        *(column.gather(found.run_of_link) for column in shared),
-        *series(found.links, LINK[0], links),
-    ]
-    return _frame(runs, len(flow_of_row), by_path), _frame(links, len(found.links.rows), by_link)
+    by_link = [*shared[_places(found.run_of_link)], *series(found.links, LINK[0], links)]
+    return _frame(runs, len(flow_of_row), by_path), _frame(links, found.links.height, by_link)
+
+
+def _places(rows: Numbers) -> pl.Series:
+    """Indices of rows as polars takes them without a further step."""
+    return pl.Series(rows, dtype=pl.UInt32)

@@ -28,7 +28,8 @@ _WITH_BLOCKED_PATHS = (1, 2)
 ROOT = "RunResult"
 NOT_STORED = "scenario"
 """The key that a document has and a record does not."""
-_NUMBERS = {"f64": (int, float), "u64": (int,), "u32": (int,), "u16": (int,)}
+_COUNTS = ("u64", "u32", "u16")
+_MAX_COUNT = 2**64 - 1
 _OTHERS: dict[str, type] = {"String": str, "bool": bool}
 
 
@@ -121,13 +122,22 @@ def _check_of(kind: str) -> Check:
         return _list_of(_check_of(item))
     if entry := inner(kind, "BTreeMap"):
         return _table_of(_check_of(entry.partition(",")[2]))
-    if kind in _NUMBERS:
-        allowed = _NUMBERS[kind]
-        return lambda value: "" if type(value) in allowed else f" is {value!r}, not a number"
+    if kind == "f64" or kind in _COUNTS:
+        return _number if kind == "f64" else _count
     if kind in _OTHERS:
         expected = _OTHERS[kind]
         return lambda value: "" if type(value) is expected else f" is {value!r}, not of type {expected.__name__}"
     return _part_of(parts()[kind])
+
+
+def _number(value: Any) -> str:
+    return "" if type(value) in (int, float) else f" is {value!r}, not a number"
+
+
+def _count(value: Any) -> str:
+    if type(value) is not int:
+        return f" is {value!r}, not a whole number"
+    return "" if 0 <= value <= _MAX_COUNT else f" is {value!r}, not a whole number from 0 to 2^64 - 1"
 
 
 def _list_of(check: Check) -> Check:

@@ -5,65 +5,45 @@ Values stay in columns until a metric at a point is asked for, so a run costs no
 
 from __future__ import annotations
 
+import itertools
 import math
 from array import array
-from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anabranch.metrics import Metric, by_level
-from anabranch.study.layout import ROOT
-from anabranch.study.transposed import Transposed
+from anabranch.metrics import DerivedMetric, by_level
+from anabranch.study.part_columns import Texts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Sized
+    from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
-    from anabranch.metrics import Level
-    from anabranch.study.typed import Part
-
-    Values = NDArray[np.float64]
-    Numbers = NDArray[np.int64]
+    from anabranch.metrics import Level, Metric
+    from anabranch.study.part_columns import Numbers, PartColumns, Values
 
 
 class DocumentParts:
     """The parts of some documents, by level; each row knows the index of its document."""
 
-    def __init__(self, documents: Sequence[Part]) -> None:
-        """Transpose documents."""
-        self.documents = Transposed(ROOT, documents)
-        flows_of, links_of = self.documents.column("flows"), self.documents.column("links")
-        hosts_of = [hosts or () for hosts in self.documents.column("hosts")]
-        flows = [*chain.from_iterable(flows_of)]
-        paths_of = [flow["paths"] for flow in flows]
-        self.run_of_flow, self.run_of_link, self.run_of_host = map(_owners, (flows_of, links_of, hosts_of))
-        self.flow_of_path = _owners(paths_of)
+    def __init__(self, documents: PartColumns) -> None:
+        """Take documents apart."""
+        self.documents = documents
+        self.flows, self.links, self.hosts = map(documents.items, ("flows", "links", "hosts"))
+        self.run_of_flow, self.run_of_link, self.run_of_host = map(documents.owners, ("flows", "links", "hosts"))
+        self.paths = self.flows.items("paths")
+        self.flow_of_path = self.flows.owners("paths")
         self.run_of_path = self.run_of_flow[self.flow_of_path]
-        self.flows = Transposed("FlowResult", flows)
-        self.paths = Transposed("PathResult", [*chain.from_iterable(paths_of)])
-        self.links = Transposed("LinkResult", [*chain.from_iterable(links_of)])
-        self.hosts = Transposed("HostResult", [*chain.from_iterable(hosts_of)])
 
-    def levels(self) -> dict[Level, tuple[Transposed, Numbers, Sequence[str]]]:
+    def levels(self) -> dict[Level, tuple[PartColumns, Numbers, Texts]]:
         """The parts, the index of the document of each, and its subject."""
-        names = self.flows.column("name")
-        flow_of_path = self.flow_of_path.tolist()
-        paths = [f"{names[flow]}/{path}" for flow, path in zip(flow_of_path, self.paths.column("name"), strict=True)]
-        links = [*map("{}/{}".format, self.links.column("name"), self.links.column("direction"))]
+        flows, count = self.flows.texts("name"), self.documents.height
         return {
-            "run": (self.documents, np.arange(len(self.documents.rows)), [""] * len(self.documents.rows)),
-            "flow": (self.flows, self.run_of_flow, names),
-            "path": (self.paths, self.run_of_path, paths),
-            "link": (self.links, self.run_of_link, links),
-            "host": (self.hosts, self.run_of_host, self.hosts.column("name")),
+            "run": (self.documents, np.arange(count), Texts([""], np.zeros(count, dtype=np.int64))),
+            "flow": (self.flows, self.run_of_flow, flows),
+            "path": (self.paths, self.run_of_path, flows.at(self.flow_of_path).by(self.paths.texts("name"))),
+            "link": (self.links, self.run_of_link, self.links.texts("name").by(self.links.texts("direction"))),
+            "host": (self.hosts, self.run_of_host, self.hosts.texts("name")),
         }
-
-
-def _owners(lists: Sequence[Sized]) -> Numbers:
-    """For each entry of all lists the index of its list."""
-    return np.repeat(np.arange(len(lists)), np.array([*map(len, lists)], dtype=np.int64))
 
 
 class _Level:
@@ -80,13 +60,12 @@ class _Level:
         self.columns: dict[str, Values] = {}
         """Values by metric, NaN where a row has none; a metric without any value is left out."""
 
-    def add(self, part: Transposed, points: Numbers, subjects: Sequence[str]) -> None:
+    def add(self, part: PartColumns, points: Numbers, subjects: Texts) -> None:
         """Add rows."""
         self._points.append(points)
         codes = self._codes
-        self._subjects.append(
-            np.fromiter((codes.setdefault(name, len(codes)) for name in subjects), np.int64, len(subjects))
-        )
+        numbers = [codes.setdefault(str(name), len(codes)) for name in subjects.distinct]
+        self._subjects.append(np.array(numbers, dtype=np.int64)[subjects.codes])
         for metric in self._metrics:
             self._chunks[metric.name].append(_values(metric, part))
 
@@ -122,17 +101,30 @@ class _Level:
         return {self.names[code]: values[subjects == code] for code in codes[np.argsort(firsts)]}
 
 
-def _values(metric: Metric, part: Transposed) -> Values | None:
+def _values(metric: Metric, part: PartColumns) -> Values | None:
     """The values of a metric in its unit, NaN where a part has none; `None` if no part has one."""
-    if type(metric) is not Metric:
-        return np.array([metric.value(cast("Mapping[str, Any]", row)) for row in part.rows], dtype=np.float64)
-    column = part.values(metric.field)
-    lacking = column.count(None)
-    if lacking == len(column):
-        return None
-    # An array of Python takes numbers twice as fast as one of numpy, but not `None`.
-    values = np.array(column, dtype=np.float64) if lacking else np.frombuffer(array("d", column))
-    return values * metric.scale
+    if isinstance(metric, DerivedMetric):
+        found = map(metric.compute, *(_read(part, key) for key in metric.reads))
+        return np.fromiter(found, np.float64, part.height) * metric.scale
+    values = part.numbers(metric.field) * metric.scale
+    return None if np.all(np.isnan(values)) else values
+
+
+def _read(part: PartColumns, key: str) -> Sequence[Any]:
+    """The values of a key that a derived metric reads."""
+    of_paths = key.removeprefix("paths.")
+    if of_paths == key:
+        return _optional(part.numbers(key))
+    values, ends = _optional(part.items("paths").numbers(of_paths)), part.ends("paths").tolist()
+    return [values[begin:end] for begin, end in itertools.pairwise([0, *ends])]
+
+
+def _optional(values: Values) -> list[float | None]:
+    """Values as a list, with `None` for NaN."""
+    found: list[float | None] = values.tolist()
+    for at in np.nonzero(np.isnan(values))[0].tolist():
+        found[at] = None
+    return found
 
 
 def _joined(chunks: list[Numbers]) -> Numbers:

@@ -16,16 +16,14 @@ import fcntl
 import hashlib
 import json
 import os
-import re
-import sys
 import time
-import zlib
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec.json
 
+from anabranch import _native
 from anabranch.errors import AnabranchError, InputError, not_written
 from anabranch.study.layout import READABLE, SCHEMA, fault, upgraded
 
@@ -41,17 +39,6 @@ FILE = "runs.jsonl"
 _BLOCK = 1 << 20
 _SYNC_S = 0.5
 """Interval of flushes to disk, each of which takes milliseconds, however few the records."""
-_TEXT = rb'"(?:[^"\\]|\\.)*"'
-_BEGIN = re.compile(
-    rb'([0-9a-f]{8}) \{"key":('
-    + _TEXT
-    + rb'),"title":'
-    + _TEXT
-    + rb',"repetition":\d+,"seed":\d+,"build":('
-    + _TEXT
-    + rb"),"
-)
-"""The beginning of a run's line: the fields that are read without parsing the rest."""
 _HEADER = {"store": "anabranch runs", "format": 1}
 
 
@@ -85,8 +72,7 @@ def describe_unreadable(found: Sequence[str]) -> str:
     return f"{runs} another layout than this version's and {'is' if len(found) == 1 else 'are'} left out: {found[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRun:
+class StoredRun(NamedTuple):
     """A finished run in a store; all but key and build is read when it is asked for."""
 
     key: str
@@ -98,17 +84,9 @@ class StoredRun:
     length: int
     """Length of the line without its end, bytes."""
 
-    def text(self) -> bytes:
-        """Its record as JSON.
-
-        Raises:
-            InputError: If another process changed the file.
-
-        """
-        text = _undamaged(self.source.read(self.offset, self.length))
-        if text is None:
-            raise self._changed()
-        return text
+    def line(self) -> bytes:
+        """Its line in the file, without a check of its checksum."""
+        return self.source.read(self.offset, self.length)
 
     def record(self) -> Record:
         """The whole record, as it was saved.
@@ -118,13 +96,10 @@ class StoredRun:
             UnreadableRecord: If its keys are not those of a record.
 
         """
-        entry = _decode(self.source.read(self.offset, self.length))
+        entry = _decode(self.line())
         if entry is None:
-            raise self._changed()
+            raise InputError("was changed while it was being read", str(self.source.path))
         return _record(entry)
-
-    def _changed(self) -> InputError:
-        return InputError("was changed while it was being read", str(self.source.path))
 
     def checked(self) -> Record:
         """The whole record with a document of the present layout.
@@ -257,7 +232,7 @@ class Store:
             InputError: If the run cannot be written.
 
         """
-        line = _encode({f.name: getattr(record, f.name) for f in fields(record)})
+        line = line_of({f.name: getattr(record, f.name) for f in fields(record)})
         offset = self._write(line)
         self.records[record.key] = StoredRun(record.key, record.build, self._source, offset, len(line) - 1)
 
@@ -343,7 +318,7 @@ class Store:
     def _load(self) -> None:
         """Read the existing lines, cut off an unfinished line, and put a damaged file aside."""
         self._source = Source(self.path)
-        header = _encode(_HEADER)
+        header = line_of(_HEADER)
         size = self._size = self._on_disk = os.fstat(self._file).st_size
         begin = self._source.read(0, len(header))
         if b"\n" not in begin and size <= len(begin) and header.startswith(begin):
@@ -370,22 +345,19 @@ class Store:
 
     def _scan(self) -> tuple[int, int, int]:
         """Find all runs; returns how many lines are whole and how many damaged, and the length of an unfinished one."""
-        whole, broken, offset = 0, 0, 0
-        with self.path.open("rb", buffering=_BLOCK) as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return whole, broken, len(line)
-                found = _head(line[:-1])
-                if found is None:
-                    broken += 1
-                else:
-                    whole += 1
-                    if whole == 1:
-                        self._check(line[:-1])
-                    key, build = found
-                    if key:
-                        self.records[key] = StoredRun(key, build, self._source, offset, len(line) - 1)
-                offset += len(line)
+        whole, broken = 0, 0
+        for offset, length, run, line in _native.StoreLines(str(self.path)):
+            if line is not None and not line.endswith(b"\n"):
+                return whole, broken, len(line)
+            found = run if line is None else _head(line[:-1])
+            if found is None:
+                broken += 1
+                continue
+            whole += 1
+            if whole == 1:
+                self._check(self._source.read(offset, length))
+            if found[0]:
+                self.records[found[0]] = StoredRun(*found, self._source, offset, length)
         return whole, broken, 0
 
     def _check(self, first: bytes) -> None:
@@ -499,16 +471,17 @@ def _replace(path: Path, lines: Iterable[bytes]) -> int:
     return file
 
 
-def _encode(entry: Mapping[str, object]) -> bytes:
+def line_of(entry: Mapping[str, object]) -> bytes:
+    """The line of a record, with its checksum and its end."""
     text = json.dumps(entry, separators=(",", ":"), allow_nan=False).encode()
-    return b"%08x %s\n" % (zlib.crc32(text), text)
+    return b"%08x %s\n" % (_native.checksum(text), text)
 
 
 def _undamaged(line: bytes) -> bytes | None:
     """The JSON text on a line; `None` if the line is damaged."""
     checksum, _, text = line.partition(b" ")
     try:
-        return text if int(checksum, 16) == zlib.crc32(text) else None
+        return text if int(checksum, 16) == _native.checksum(text) else None
     except ValueError:
         return None
 
@@ -527,21 +500,11 @@ def _decode(line: bytes) -> dict[str, object] | None:
 
 def _head(line: bytes) -> tuple[str, str] | None:
     """Key and build of the run on a line, empty on one that holds none; `None` if the line is damaged."""
-    found = _BEGIN.match(line)
-    if found is None:
-        entry = _decode(line)
-        if entry is None:
-            return None
-        key, build = entry.get("key", ""), entry.get("build", "")
-        return (key, build) if isinstance(key, str) and isinstance(build, str) else ("", "")
-    if int(found[1], 16) != zlib.crc32(memoryview(line)[found.end(1) + 1 :]):
+    entry = _decode(line)
+    if entry is None:
         return None
-    return _text(found[2]), sys.intern(_text(found[3]))
-
-
-def _text(literal: bytes) -> str:
-    """The content of a JSON string."""
-    return str(json.loads(literal)) if b"\\" in literal else literal[1:-1].decode()
+    key, build = entry.get("key", ""), entry.get("build", "")
+    return (key, build) if isinstance(key, str) and isinstance(build, str) else ("", "")
 
 
 def _free_name(path: Path, word: str) -> Path:
