@@ -171,10 +171,12 @@ def test_run_count_does_not_change_tables(tmp_path: Path, monkeypatch: pytest.Mo
     results = tmp_path / "results"
     small_study.execute_quietly(study, results, fake_simulator.sometimes_recovering)
     found = []
-    for batch in (5000, 5, 1):
-        monkeypatch.setattr(frames, "_BATCH", batch)
+    for runs, size, batches in ((2_000, 16_000_000, 1), (5, 16_000_000, 3), (2_000, 1, 12)):
+        monkeypatch.setattr("anabranch.study.analysis._BATCH", runs)
+        monkeypatch.setattr("anabranch.study.analysis._BATCH_BYTES", size)
         with read(results) as store:
             analysis = Analysis(study, study.full, store.records)
+        assert len([*analysis.batches()]) == batches
         written = frames.write(analysis, results)
         found.append([pl.read_parquet(file) for file in written[:2]])
         assert sorted(file.name for file in results.iterdir()) == [
@@ -207,5 +209,6 @@ def test_each_document_is_read_once_for_a_report(tmp_path: Path, monkeypatch: py
     assert [c.ours for c in analysis.comparisons]
     assert (count, analysis.overloaded, analysis.silences) == (12, 0, [])
     # Values appear once, although an earlier reader was aborted.
-    next(iter(apart.batches(1)))
+    monkeypatch.setattr("anabranch.study.analysis._BATCH", 1)
+    next(iter(apart.batches()))
     assert apart.comparisons == analysis.comparisons

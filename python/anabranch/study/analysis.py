@@ -53,8 +53,10 @@ if TYPE_CHECKING:
     from anabranch.sweep import Point
 
 
-_BATCH = 1_000
-"""Runs whose documents are in memory at a time, unless a caller needs another number."""
+_BATCH = 2_000
+"""Maximum number of runs whose documents are in memory at a time; those of more do not fit a processor's caches."""
+_BATCH_BYTES = 16_000_000
+"""Maximum size of the stored documents of these runs, unless a single one is larger."""
 
 
 class Batch:
@@ -91,6 +93,18 @@ class _Pass:
                 found.append((run, stored))
         self.kept += found
         return Batch(found, self._reader.take())
+
+
+def _batched(runs: Sequence[tuple[Run, StoredRun]]) -> Iterator[Sequence[tuple[Run, StoredRun]]]:
+    """Consecutive runs: at most `_BATCH` of them, with at most `_BATCH_BYTES` of documents."""
+    begin, stored_bytes = 0, 0
+    for end, (_, stored) in enumerate(runs):
+        stored_bytes += stored.length
+        if end - begin == _BATCH or (stored_bytes > _BATCH_BYTES and end > begin):
+            yield runs[begin:end]
+            begin, stored_bytes = end, stored.length
+    if runs:
+        yield runs[begin:]
 
 
 class Analysis:
@@ -150,25 +164,22 @@ class Analysis:
         """Fingerprints of the simulators that ran the runs."""
         return {record.build for _, record in self.runs}
 
-    def batches(self, size: int = _BATCH) -> Iterator[Batch]:
+    def batches(self) -> Iterator[Batch]:
         """All finished runs with their documents, some at a time; records of another layout are left out.
 
         Documents are not kept, and reading them is most of the work of a report. The first complete pass therefore
         collects the values of all metrics for all later uses.
-
-        Args:
-            size: Number of runs whose documents are in memory at a time.
-
         """
         is_first = self._readings is None
         found = _Pass()
         self.own.undefined = Counter() if is_first else self.own.undefined
-        for begin in range(0, len(self._runs), size):
-            batch = found.read(self._runs[begin : begin + size])
+        for runs in _batched(self._runs):
+            batch = found.read(runs)
             if is_first:
                 found.readings.add([run.point.key for run in batch.runs], batch.parts)
                 self._collect(found, batch)
             yield batch
+            del batch  # Its documents would stay in memory while the next ones are read.
         if is_first:
             found.readings.finish()
             self._readings, self._late, self._silent = found.readings, found.late, found.silent

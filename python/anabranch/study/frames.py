@@ -27,19 +27,17 @@ if TYPE_CHECKING:
     from anabranch.study.model import Study
     from anabranch.study.part_columns import Numbers
 
-_BATCH = 2_000
-"""Runs whose rows are in memory at a time; the documents of more do not fit a processor's caches."""
-
 
 def write(analysis: Analysis, folder: Path) -> list[Path]:
     """Write runs.parquet, links.parquet and points.csv into a folder; returns the files."""
     schemas = {"runs": _schema(analysis.study, FLOW, PATH), "links": _schema(analysis.study, LINK)}
     with tempfile.TemporaryDirectory(prefix=".parts-", dir=folder) as place, collection_paused():
         files = [Parts(Path(place), name, schema) for name, schema in schemas.items()]
-        for batch in analysis.batches(_BATCH):
+        for batch in analysis.batches():
             if batch.runs:
                 for part, frame in zip(files, _frames(batch, *schemas.values()), strict=True):
                     part.add(frame)
+            del batch
         written = [folder / f"{name}.parquet" for name in schemas]
         for target, part in zip(written, files, strict=True):
             with _named(target):
