@@ -55,6 +55,12 @@ pub struct Application {
     pub finished: bool,
     /// True while the application must write without end, so that neither end closes.
     pub goes_on: bool,
+    /// True while the application does not close.
+    pub stays_open: bool,
+    /// True while the application reads nothing.
+    pub is_paused: bool,
+    /// True once the connection is established. An application without data closes only then.
+    pub is_connected: bool,
     closed: bool,
 }
 
@@ -76,6 +82,9 @@ impl Application {
             read: Contents::default(),
             finished: false,
             goes_on: false,
+            stays_open: false,
+            is_paused: false,
+            is_connected: false,
             closed: false,
         }
     }
@@ -130,6 +139,18 @@ impl Application {
             }
             self.accepted += accepted;
         }
+        busy |= !self.is_paused && self.read_all(socket);
+        if self.may_close() {
+            self.closed = true;
+            busy = true;
+            socket.close();
+        }
+        busy
+    }
+
+    /// Reads all available data; returns true if there was any.
+    fn read_all(&mut self, socket: &mut Socket<'_>) -> bool {
+        let mut busy = false;
         let max = self.rng.between(1, 60_000);
         self.out.clear();
         while let Some(delivery) = socket.read(max, &mut self.out) {
@@ -148,17 +169,17 @@ impl Application {
             }
             self.out.clear();
         }
-        // An association closes both directions at once (RFC 9260 §9.2), so each end must first read all messages of
-        // the other.
+        busy
+    }
+
+    /// Returns true once the application has written everything, unless it stays open. An association closes both
+    /// directions at once (RFC 9260 §9.2), so each end must first read all messages of the other.
+    fn may_close(&mut self) -> bool {
         let has_read_all = match self.load {
             Load::Stream { .. } => true,
             Load::Messages { .. } => self.read.bytes >= self.expected || self.finished,
         };
-        if !self.closed && self.written.bytes > 0 && has_read_all && !self.generate_data() {
-            self.closed = true;
-            busy = true;
-            socket.close();
-        }
-        busy
+        let has_written = self.written.bytes > 0 || self.load.bytes() == 0 && self.is_connected;
+        !self.closed && !self.stays_open && has_written && has_read_all && !self.generate_data()
     }
 }

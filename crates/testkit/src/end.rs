@@ -92,6 +92,7 @@ impl Driver<dyn Endpoint> for Turn<'_> {
         assert_eq!(*self.closed, None, "event after the connection closed: {event:?}");
         match event {
             Event::Closed(reason) => *self.closed = Some(reason),
+            Event::Connected => self.application.is_connected = true,
             Event::Finished => self.application.finished = true,
             _ => {}
         }

@@ -33,7 +33,12 @@ pub fn address(ipv6: bool, end: u8, path: u8) -> IpAddr {
 
 /// The path of a packet, which its destination determines.
 pub fn path_of(packet: &Packet) -> u8 {
-    match packet.destination {
+    path_at(packet.destination)
+}
+
+/// The path of an address.
+pub fn path_at(address: IpAddr) -> u8 {
+    match address {
         IpAddr::V4(address) => address.octets()[1],
         IpAddr::V6(address) => address.octets()[7],
     }

@@ -1,34 +1,33 @@
 //! Multipath TCP with a client that others have written: `mptcp-rs`, in virtual time over a network with faults.
 
 mod meeting;
-#[path = "../transfer/mod.rs"]
-mod transfer;
+#[path = "../strangers/mod.rs"]
+mod strangers;
 
 use anabranch_base::time::Time;
 use anabranch_endpoint::Reason;
 use anabranch_multipath::PathId;
-use meeting::{Meeting, Settings};
+use meeting::{Meeting, Settings, instant};
 use mptcp_rs::{CloseReason, Event};
 use proptest::prelude::*;
-use transfer::Faults;
+use strangers::network::Faults;
+use strangers::{FAULTS, cases};
 
 /// Limit of a transfer in seconds of virtual time. The client stays in TIME-WAIT for 120 s.
 const LIMIT_S: f64 = 1_000.0;
-
-const FAULTS: Faults = Faults { loss: 0.02, duplication: 0.01, reordering: 0.05, damage: 0.001 };
 
 /// Runs to the end, and checks the bytes and that both ends closed in order.
 fn finish(meeting: &mut Meeting) {
     meeting.close();
     let is_over = meeting.run_until(LIMIT_S, Meeting::is_over);
-    assert!(is_over, "open after {:?}: {:?} {:?}", meeting.now, meeting.events, meeting.server_closed());
+    assert!(is_over, "open after {:?}: {:?} {:?}", meeting.now, meeting.stranger.events, meeting.ours.closed);
     meeting.check_bytes();
     meeting.check_ends();
-    assert_eq!(meeting.client_closed(), Some(CloseReason::Normal));
+    assert_eq!(meeting.stranger.closed(), Some(CloseReason::Normal));
 }
 
 fn has(meeting: &Meeting, event: impl Fn(&Event) -> bool) -> bool {
-    meeting.events.iter().any(event)
+    meeting.stranger.events.iter().any(event)
 }
 
 fn is_connected(meeting: &Meeting) -> bool {
@@ -37,22 +36,22 @@ fn is_connected(meeting: &Meeting) -> bool {
 
 #[test]
 fn bytes_arrive_both_ways() {
-    let mut meeting = Meeting::new(Settings { paths: 1, ..Settings::new() });
+    let mut meeting = Settings { paths: 1, ..Settings::new() }.meet();
     finish(&mut meeting);
-    assert!(is_connected(&meeting) && !meeting.report().fallback);
+    assert!(is_connected(&meeting) && !meeting.ours.report().fallback);
 }
 
 /// Joins from the client's second address to an address of the server once the connection is established.
 fn meet(settings: Settings, to: u8) -> Meeting {
-    let mut meeting = Meeting::new(settings);
-    assert!(meeting.run_until(LIMIT_S, is_connected), "{:?}", meeting.events);
+    let mut meeting = settings.meet();
+    assert!(meeting.run_until(LIMIT_S, is_connected), "{:?}", meeting.stranger.events);
     meeting.join((1, to), false);
     meeting
 }
 
 /// Bytes that each path of the server has sent and received.
 fn carried(meeting: &Meeting) -> Vec<[u64; 2]> {
-    let paths = meeting.report().paths;
+    let paths = meeting.ours.report().paths;
     paths.iter().map(|path| [path.counters.bytes_sent, path.counters.bytes_received]).collect()
 }
 
@@ -62,7 +61,7 @@ fn two_paths_carry_data_despite_faults() {
         let settings = Settings { ipv6, faults, bytes: [5_000_000; 2], ..Settings::new() };
         let mut meeting = meet(settings, to);
         finish(&mut meeting);
-        assert!(has(&meeting, |event| matches!(event, Event::SubflowUp { .. })), "{:?}", meeting.events);
+        assert!(has(&meeting, |event| matches!(event, Event::SubflowUp { .. })), "{:?}", meeting.stranger.events);
         let carried = carried(&meeting);
         assert!(carried.iter().flatten().all(|&bytes| bytes > 500_000), "{ipv6} {to}: {carried:?}");
     }
@@ -83,7 +82,7 @@ fn transfer_survives_a_cut_of_either_path() {
 fn half_closed_client_gets_all_data() {
     for paths in [1, 2] {
         let settings = Settings { paths, bytes: [1_000, 5_000_000], ..Settings::new() };
-        let mut meeting = if paths == 1 { Meeting::new(settings) } else { meet(settings, 0) };
+        let mut meeting = if paths == 1 { settings.meet() } else { meet(settings, 0) };
         meeting.close();
         finish(&mut meeting);
     }
@@ -101,7 +100,7 @@ fn server_keeps_a_path_during_a_short_outage() {
     meeting.cut.clear();
     let before = sent(&meeting, 1);
     let is_back = |meeting: &Meeting| sent(meeting, 1) > before + 1_000_000;
-    assert!(meeting.run_until(LIMIT_S, is_back), "{:?} {:?}", meeting.events, carried(&meeting));
+    assert!(meeting.run_until(LIMIT_S, is_back), "{:?} {:?}", meeting.stranger.events, carried(&meeting));
     finish(&mut meeting);
 }
 
@@ -110,25 +109,26 @@ fn client_joins_an_announced_address() {
     let mut meeting =
         meet(Settings { bytes: [3_000_000; 2], path_manager: "fullmesh", ..Settings::new() }, 0);
     let announced = |meeting: &Meeting| has(meeting, |event| matches!(event, Event::AddressAnnounced { .. }));
-    assert!(meeting.run_until(LIMIT_S, announced), "{:?}", meeting.events);
+    assert!(meeting.run_until(LIMIT_S, announced), "{:?}", meeting.stranger.events);
     meeting.join((0, 1), false);
     finish(&mut meeting);
-    let ups = meeting.events.iter().filter(|event| matches!(event, Event::SubflowUp { .. })).count();
-    assert_eq!(ups, 2, "{:?}", meeting.events);
+    let ups = meeting.stranger.events.iter().filter(|event| matches!(event, Event::SubflowUp { .. })).count();
+    assert_eq!(ups, 2, "{:?}", meeting.stranger.events);
 }
 
 #[test]
 fn backup_carries_data_once_its_priority_changes() {
     let settings = Settings { bytes: [1, 5_000_000], ..Settings::new() };
-    let mut meeting = Meeting::new(settings);
-    assert!(meeting.run_until(LIMIT_S, is_connected), "{:?}", meeting.events);
+    let mut meeting = settings.meet();
+    assert!(meeting.run_until(LIMIT_S, is_connected), "{:?}", meeting.stranger.events);
     let subflow = meeting.join((1, 0), true);
     let sent = |meeting: &Meeting, path: usize| carried(meeting).get(path).map_or(0, |bytes| bytes[0]);
     let is_served = |meeting: &Meeting| meeting.bytes_read() > 0 && sent(meeting, 0) > 2_000_000;
     assert!(meeting.run_until(LIMIT_S, is_served));
     assert_eq!(sent(&meeting, 1), 0, "a backup");
-    meeting.with_client(|client, handle, now| {
-        client.set_backup(now, handle, subflow, false).expect("an open subflow");
+    meeting.with_stranger(|client, now| {
+        let changed = client.endpoint.set_backup(instant(now), client.handle, subflow, false);
+        changed.expect("an open subflow");
     });
     finish(&mut meeting);
     assert!(sent(&meeting, 1) > 500_000, "{:?}", carried(&meeting));
@@ -138,12 +138,12 @@ fn backup_carries_data_once_its_priority_changes() {
 fn server_changes_the_priority_of_a_path() {
     let mut meeting = meet(Settings { bytes: [5_000_000; 2], ..Settings::new() }, 0);
     assert!(meeting.run_until(LIMIT_S, |meeting| meeting.bytes_read() > 1_000_000));
-    let (now, id) = (meeting.now, meeting.id());
-    assert!(meeting.server.set_backup(now, id, (PathId(1), true)));
-    meeting.drain_server(None);
+    let (now, id) = (meeting.now, meeting.ours.id());
+    assert!(meeting.ours.host.set_backup(now, id, (PathId(1), true)));
+    meeting.drain_ours(None);
     finish(&mut meeting);
     let told = |event: &Event| matches!(event, Event::PeerPriority { backup: true, .. });
-    assert!(has(&meeting, told), "{:?}", meeting.events);
+    assert!(has(&meeting, told), "{:?}", meeting.stranger.events);
 }
 
 #[test]
@@ -151,11 +151,12 @@ fn removed_address_of_the_client_ends_its_subflow() {
     let mut meeting = meet(Settings { bytes: [5_000_000; 2], ..Settings::new() }, 0);
     assert!(meeting.run_until(LIMIT_S, |meeting| meeting.bytes_read() > 1_000_000));
     let address = Settings::new().address(0, 1);
-    meeting.with_client(|client, handle, now| {
-        client.remove_address(now, handle, address).expect("an address of the connection");
+    meeting.with_stranger(|client, now| {
+        let removed = client.endpoint.remove_address(instant(now), client.handle, address);
+        removed.expect("an address of the connection");
     });
     finish(&mut meeting);
-    assert!(!meeting.report().paths[1].usable);
+    assert!(!meeting.ours.report().paths[1].usable);
 }
 
 #[test]
@@ -164,8 +165,8 @@ fn lost_address_of_the_server_ends_its_subflow() {
         let mut meeting = meet(Settings { bytes: [5_000_000; 2], ..Settings::new() }, 1);
         assert!(meeting.run_until(LIMIT_S, |meeting| meeting.bytes_read() > 1_000_000));
         let now = meeting.now;
-        meeting.server.remove_address(now, Settings::new().address(1, path));
-        meeting.drain_server(None);
+        meeting.ours.host.remove_address(now, Settings::new().address(1, path));
+        meeting.drain_ours(None);
         finish(&mut meeting);
     }
 }
@@ -183,14 +184,14 @@ fn idle() -> Meeting {
 #[test]
 fn abort_of_either_end_reaches_the_other() {
     let mut meeting = idle();
-    meeting.with_client(|client, handle, _| client.connection(handle).expect("open").abort());
-    assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.server_closed());
-    assert_eq!(meeting.server_closed(), Some(Reason::Reset));
+    meeting.with_stranger(|client, _| client.endpoint.connection(client.handle).expect("open").abort());
+    assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.ours.closed);
+    assert_eq!(meeting.ours.closed, Some(Reason::Reset));
 
     let mut meeting = idle();
-    meeting.with_server(|endpoint, now| endpoint.abort(now));
-    assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.events);
-    assert_eq!(meeting.client_closed(), Some(CloseReason::Reset));
+    meeting.with_ours(|endpoint, now| endpoint.abort(now));
+    assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.stranger.events);
+    assert_eq!(meeting.stranger.closed(), Some(CloseReason::Reset));
 }
 
 #[test]
@@ -203,14 +204,14 @@ fn connection_from_a_cookie_has_two_paths() {
 
 #[test]
 fn client_without_checksums_falls_back() {
-    let mut meeting = Meeting::new(Settings { checksum: true, paths: 1, ..Settings::new() });
-    let is_plain = |meeting: &Meeting| meeting.bytes_read() > 0 && meeting.report().fallback;
-    assert!(meeting.run_until(LIMIT_S, is_plain), "{:?}", meeting.events);
+    let mut meeting = Settings { checksum: true, paths: 1, ..Settings::new() }.meet();
+    let is_plain = |meeting: &Meeting| meeting.bytes_read() > 0 && meeting.ours.report().fallback;
+    assert!(meeting.run_until(LIMIT_S, is_plain), "{:?}", meeting.stranger.events);
     finish(&mut meeting);
     assert!(
         has(&meeting, |event| matches!(event, Event::Connected { mptcp: false })),
         "{:?}",
-        meeting.events
+        meeting.stranger.events
     );
 }
 
@@ -234,13 +235,13 @@ fn settings() -> impl Strategy<Value = (Settings, u8, Option<(u8, f64)>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_transfers_deliver_every_byte((settings, to, cut) in settings()) {
-        let mut meeting = Meeting::new(settings);
+        let mut meeting = settings.meet();
         let has_opened = |meeting: &Meeting| has(meeting, |event| matches!(event, Event::Connected { .. }));
-        assert!(meeting.run_until(LIMIT_S, has_opened), "{:?}", meeting.events);
+        assert!(meeting.run_until(LIMIT_S, has_opened), "{:?}", meeting.stranger.events);
         // The client falls back after three lost SYNs, and gives up a join whose segments are lost.
         if is_connected(&meeting) {
             meeting.join((1, to), false);
