@@ -62,10 +62,7 @@ impl Open {
     }
 
     pub fn handle_shutdown(&mut self, core: &mut Core, now: Time, shutdown: Shutdown) -> Option<Reason> {
-        let end = self.acknowledge_up_to(core, now, shutdown.cumulative_tsn);
-        if end.is_some() {
-            return end;
-        }
+        self.acknowledge_up_to(core, now, shutdown.cumulative_tsn);
         if self.phase.takes_data() && self.waits_for_data(now) {
             return None;
         }

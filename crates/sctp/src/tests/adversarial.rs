@@ -383,6 +383,22 @@ fn a_packet_out_of_the_blue_is_answered_with_its_tag() {
     assert!(matches!(&body(&log[1].1).chunks[0], Chunk::ShutdownComplete(done) if done.reflected_tag));
 }
 
+/// sctp-proto sends the TSN of its own data in a SHUTDOWN.
+#[test]
+fn shutdown_with_wrong_tsn_loses_no_data() {
+    for far in [Serial::add, Serial::sub] {
+        let (mut net, tags, tsn) = established();
+        net.apps[A].outbox.extend(bulk(500, 1452));
+        net.drain();
+        net.run_until(at_ms(120));
+        let shutdown = Shutdown { cumulative_tsn: far(tsn, 1_000_000_000) };
+        net.inject(A, forged(A, tags[A], vec![Chunk::Shutdown(shutdown)]));
+        net.run_until(at_ms(5_000));
+        net.check(A);
+        assert_eq!(net.closed(A), None, "A awaits the SHUTDOWN COMPLETE");
+    }
+}
+
 /// Unsolicited HEARTBEAT ACKs confirm nothing.
 #[test]
 fn unsolicited_heartbeat_ack_confirms_no_path() {
