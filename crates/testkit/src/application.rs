@@ -59,6 +59,8 @@ pub struct Application {
     pub stays_open: bool,
     /// True while the application reads nothing.
     pub is_paused: bool,
+    /// Payload protocol identifiers of its messages; any if there are none.
+    pub ppids: &'static [u32],
     /// True once the connection is established. An application without data closes only then.
     pub is_connected: bool,
     closed: bool,
@@ -84,6 +86,7 @@ impl Application {
             goes_on: false,
             stays_open: false,
             is_paused: false,
+            ppids: &[],
             is_connected: false,
             closed: false,
         }
@@ -106,7 +109,7 @@ impl Application {
                 };
                 self.how.stream = self.rng.below(u64::from(streams)) as u16;
                 self.how.unordered = self.rng.chance(unordered);
-                self.how.ppid = self.rng.next_u32();
+                self.how.ppid = random_ppid(&mut self.rng, self.ppids);
                 self.rng.between(lengths.0, lengths.1)
             }
         };
@@ -181,5 +184,13 @@ impl Application {
         };
         let has_written = self.written.bytes > 0 || self.load.bytes() == 0 && self.is_connected;
         !self.closed && !self.stays_open && has_written && has_read_all && !self.generate_data()
+    }
+}
+
+/// One of the given payload protocol identifiers, or any if there are none.
+pub fn random_ppid(rng: &mut Rng, ppids: &[u32]) -> u32 {
+    match ppids {
+        [] => rng.next_u32(),
+        ppids => ppids[rng.below(ppids.len() as u64) as usize],
     }
 }

@@ -47,7 +47,11 @@ fn has(meeting: &Meeting, event: impl Fn(&SocketEvent) -> bool) -> bool {
 fn started(opens: bool) -> Meeting {
     let association = Association { opens, bytes: [20_000_000; 2], ..Association::new() };
     let mut meeting = Settings { association, ..Settings::new() }.meet();
-    assert!(meeting.run_until(LIMIT_S, |meeting| meeting.bytes_read() > 1_000_000), "{:?}", meeting.stranger.events);
+    assert!(
+        meeting.run_until(LIMIT_S, |meeting| meeting.bytes_read() > 1_000_000),
+        "{:?}",
+        meeting.stranger.events
+    );
     meeting
 }
 
@@ -61,7 +65,11 @@ fn abort_of_either_end_reaches_the_other() {
     let mut meeting = started(true);
     meeting.with_ours(Endpoint::abort);
     assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.stranger.events);
-    assert!(has(&meeting, |event| matches!(event, SocketEvent::OnAborted(..))), "{:?}", meeting.stranger.events);
+    assert!(
+        has(&meeting, |event| matches!(event, SocketEvent::OnAborted(..))),
+        "{:?}",
+        meeting.stranger.events
+    );
 }
 
 #[test]

@@ -131,7 +131,8 @@ impl Dcsctp {
         };
         application.write(|message| {
             let stream = StreamId(message.stream);
-            let has_room = socket.state() == SocketState::Connected && socket.buffered_amount(stream) <= MAX_BUFFERED;
+            let has_room =
+                socket.state() == SocketState::Connected && socket.buffered_amount(stream) <= MAX_BUFFERED;
             if has_room {
                 let message = Message::new(stream, PpId(message.ppid), message.bytes.clone());
                 socket.send(message, &options).expect("the buffer has room");

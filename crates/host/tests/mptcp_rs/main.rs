@@ -61,7 +61,11 @@ fn two_paths_carry_data_despite_faults() {
         let settings = Settings { ipv6, faults, bytes: [5_000_000; 2], ..Settings::new() };
         let mut meeting = meet(settings, to);
         finish(&mut meeting);
-        assert!(has(&meeting, |event| matches!(event, Event::SubflowUp { .. })), "{:?}", meeting.stranger.events);
+        assert!(
+            has(&meeting, |event| matches!(event, Event::SubflowUp { .. })),
+            "{:?}",
+            meeting.stranger.events
+        );
         let carried = carried(&meeting);
         assert!(carried.iter().flatten().all(|&bytes| bytes > 500_000), "{ipv6} {to}: {carried:?}");
     }

@@ -15,7 +15,9 @@ use anabranch_testkit::contents::Contents;
 use anabranch_testkit::paths;
 use core::convert::Infallible;
 use core::net::{IpAddr, SocketAddr};
-use mptcp_rs::{CloseReason, ConnectConfig, ConnectionHandle, Endpoint, Event, Instant, ReadError, SubflowId};
+use mptcp_rs::{
+    CloseReason, ConnectConfig, ConnectionHandle, Endpoint, Event, Instant, ReadError, SubflowId,
+};
 use rand_core::{TryCryptoRng, TryRng};
 
 pub type Meeting = strangers::Meeting<Client>;
@@ -105,8 +107,7 @@ impl Settings {
         let application =
             Application::new(Load::Stream { bytes: far }, near, rng.fork("application of the server"));
         let secrets = Secrets::simulated(&mut rng.fork("server"));
-        let server =
-            Ours::listening((self.protocol(), backlog), addresses.collect(), secrets, application);
+        let server = Ours::listening((self.protocol(), backlog), addresses.collect(), secrets, application);
         let mut endpoint = Endpoint::new(Random(rng.fork("client")));
         let mut config = ConnectConfig::default();
         config.mtu = self.mtu;

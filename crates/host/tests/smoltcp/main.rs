@@ -18,7 +18,8 @@ const LIMIT_S: f64 = 5_000.0;
 const CONTROLS: [CongestionControl; 3] =
     [CongestionControl::None, CongestionControl::Reno, CongestionControl::Cubic];
 
-/// Runs to the end, and checks the bytes and that both ends closed in order.
+/// Runs to the end, and checks the bytes and that both ends closed in order. smoltcp ends TIME-WAIT after 10 s, so that it may
+/// reset a FIN that is repeated later.
 fn finish(meeting: &mut Meeting, bytes: [u64; 2]) {
     meeting.close();
     let is_over = meeting.run_until(LIMIT_S, Meeting::is_over);
@@ -26,7 +27,8 @@ fn finish(meeting: &mut Meeting, bytes: [u64; 2]) {
     assert!(is_over, "open after {:?}: {state} {read} {:?}", meeting.now, meeting.ours);
     meeting.check_contents(bytes);
     meeting.check_ends();
-    assert_eq!(meeting.ours.closed, Some(Reason::Closed));
+    let late = meeting.has_faults() && meeting.ours.closed == Some(Reason::Reset);
+    assert!(late || meeting.ours.closed == Some(Reason::Closed), "{:?}", meeting.ours);
 }
 
 fn run(settings: Settings) -> Meeting {
@@ -125,7 +127,8 @@ fn half_closed_end_gets_all_data() {
                 let mut meeting = Settings { opener, bytes, faults, ..Settings::new() }.meet();
                 if ours {
                     meeting.ours.application.stays_open = false;
-                    assert!(meeting.run_until(LIMIT_S, |m| m.stranger.application.has_read_all || m.bytes_read() > 4_000_000));
+                    assert!(meeting.run_until(LIMIT_S, |m| m.stranger.application.has_read_all
+                        || m.bytes_read() > 4_000_000));
                 } else {
                     meeting.stranger.application.stays_open = false;
                     assert!(meeting.run_until(LIMIT_S, |m| m.ours.application.finished));
@@ -140,7 +143,7 @@ fn half_closed_end_gets_all_data() {
 /// probe.
 #[test]
 fn transfer_survives_a_window_of_zero() {
-    for (seconds, cuts) in [(0.5, false), (300.0, false), (30.0, true)] {
+    for (seconds, outage) in [(0.5, 0.0), (300.0, 0.0), (30.0, 0.1)] {
         for ours in [false, true] {
             let bytes = [5_000_000; 2];
             let mut meeting = Settings { bytes, ..Settings::new() }.meet();
@@ -148,16 +151,8 @@ fn transfer_survives_a_window_of_zero() {
             set_paused(&mut meeting, ours, true);
             meeting.pass(seconds);
             let before = read_by(&meeting, ours);
-            if cuts {
-                meeting.cut.push(0);
-            }
             set_paused(&mut meeting, ours, false);
-            meeting.drain_ours(None);
-            meeting.drain_stranger();
-            if cuts {
-                meeting.pass(0.1);
-                meeting.cut.clear();
-            }
+            meeting.interrupt(outage);
             assert!(before < bytes[0], "the window was closed");
             finish(&mut meeting, bytes);
         }
@@ -183,9 +178,7 @@ fn transfer_survives_an_outage() {
             let bytes = [5_000_000; 2];
             let mut meeting = Settings { opener, bytes, ..Settings::new() }.meet();
             assert!(meeting.run_until(LIMIT_S, |meeting| meeting.bytes_read() > 1_000_000));
-            meeting.cut.push(0);
-            meeting.pass(seconds);
-            meeting.cut.clear();
+            meeting.interrupt(seconds);
             finish(&mut meeting, bytes);
         }
     }
@@ -202,6 +195,37 @@ fn keep_alives_are_answered() {
     finish(&mut meeting, [1_000; 2]);
 }
 
+/// An interruption in the middle of a transfer.
+#[derive(Clone, Copy, Debug)]
+enum Interruption {
+    /// This stack's application, or that of smoltcp, reads nothing.
+    Pause { ours: bool },
+    /// All packets are lost.
+    Outage,
+}
+
+/// Interruptions with their start and duration, each some seconds after the one before.
+fn interruptions() -> impl Strategy<Value = Vec<(Interruption, f64, f64)>> {
+    let kinds = prop::sample::select(vec![
+        Interruption::Pause { ours: false },
+        Interruption::Pause { ours: true },
+        Interruption::Outage,
+    ]);
+    prop::collection::vec((kinds, 0.0..0.5, prop::sample::select(vec![0.01, 0.3, 2.0, 20.0])), 0..4)
+}
+
+fn interrupt(meeting: &mut Meeting, (kind, after, duration): (Interruption, f64, f64)) {
+    meeting.pass(after);
+    match kind {
+        Interruption::Pause { ours } => {
+            set_paused(meeting, ours, true);
+            meeting.pass(duration);
+            set_paused(meeting, ours, false);
+        }
+        Interruption::Outage => meeting.interrupt(duration),
+    }
+}
+
 prop_compose! {
     /// Roles, options, sizes, buffers and faults at random.
     fn settings()(
@@ -212,10 +236,11 @@ prop_compose! {
         bytes in [0..1_000_000_u64, 0..1_000_000],
         theirs in [2_000..500_000_usize, 2_000..500_000],
         buffers in [20_000..1_000_000_u64, 20_000..1_000_000],
-        (loss, duplication, reordering, damage) in (0.0..0.1, 0.0..0.1, 0.0..0.5, 0.0..0.02),
+        faults in prop::option::weighted(0.8, (0.0..0.1, 0.0..0.1, 0.0..0.5, 0.0..0.02)),
         seed in any::<u64>(),
     ) -> Settings {
-        let faults = Faults { loss, duplication, reordering, damage };
+        let faults = faults.map(|(loss, duplication, reordering, damage)| Faults { loss, duplication, reordering, damage });
+        let faults = faults.unwrap_or_default();
         let mtus = mtus.map(|mtu| if ipv6 { mtu.max(1280) } else { mtu });
         Settings { opener, ipv6, mtus, bytes, theirs, buffers, control, timestamps, sack, delays, faults, seed }
     }
@@ -225,7 +250,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_transfers_deliver_every_byte(settings in settings()) {
-        run(settings);
+    fn random_transfers_deliver_every_byte(
+        (settings, interruptions, closes) in (settings(), interruptions(), any::<[bool; 2]>())
+    ) {
+        let bytes = settings.bytes;
+        let mut meeting = settings.meet();
+        meeting.stranger.application.stays_open = !closes[0];
+        meeting.ours.application.stays_open = !closes[1];
+        for (kind, after, duration) in interruptions {
+            // After losses, smoltcp may retransmit beyond a window that is almost zero, and never again once it is zero.
+            let reads = meeting.has_faults() && matches!(kind, Interruption::Pause { ours: true });
+            let kind = if reads { Interruption::Outage } else { kind };
+            interrupt(&mut meeting, (kind, after, duration));
+        }
+        finish(&mut meeting, bytes);
     }
 }

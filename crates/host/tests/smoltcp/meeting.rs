@@ -100,9 +100,7 @@ impl Settings {
         let (protocol, local) =
             (Protocol::Tcp(config), vec![Address::new(self.address(1), self.mtus[1].into())]);
         match self.opener {
-            Opener::Smoltcp => {
-                Ours::listening((protocol, Backlog::default()), local, secrets, application)
-            }
+            Opener::Smoltcp => Ours::listening((protocol, Backlog::default()), local, secrets, application),
             Opener::Ours | Opener::Both | Opener::Refused => {
                 let remote = SocketAddr::new(self.address(0), THEIR_PORT);
                 Ours::connecting(&protocol, (local, remote), secrets, application)
@@ -226,7 +224,9 @@ impl Smoltcp {
         *was_open |= socket.may_send();
         let mut is_busy = socket.may_send()
             && application.write(|bytes| socket.send_slice(bytes).expect("the connection is open"));
-        if *was_open && !application.is_paused {
+        // smoltcp deletes unread data at the end of TIME-WAIT.
+        let reads = !application.is_paused || socket.state() == State::TimeWait;
+        if *was_open && reads {
             let mut bytes = application.buffer();
             loop {
                 match socket.recv_slice(&mut bytes) {

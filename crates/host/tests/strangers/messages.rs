@@ -1,6 +1,7 @@
 //! An application on messages of another stack.
 
 use anabranch_base::rng::Rng;
+use anabranch_testkit::application::random_ppid;
 use anabranch_testkit::contents::Contents;
 
 /// Number of streams of either end.
@@ -26,14 +27,34 @@ pub struct MessageApplication {
     next: Option<Outgoing>,
     pub written: Contents,
     pub read: Contents,
+    /// The received messages with their streams, in order, if the test needs them.
+    pub log: Option<Vec<(u16, Vec<u8>)>>,
+    /// True while the application reads nothing.
+    pub is_paused: bool,
     pub has_shut_down: bool,
 }
 
 impl MessageApplication {
     /// An application that sends at least `bytes` bytes.
-    pub fn new(bytes: u64, (lengths, unordered): ((u64, u64), bool), ppids: &'static [u32], rng: Rng) -> Self {
-        let (written, read) = (Contents::default(), Contents::default());
-        Self { rng, left: bytes, lengths, unordered, ppids, next: None, written, read, has_shut_down: false }
+    pub fn new(
+        bytes: u64,
+        (lengths, unordered): ((u64, u64), bool),
+        ppids: &'static [u32],
+        rng: Rng,
+    ) -> Self {
+        Self {
+            rng,
+            left: bytes,
+            lengths,
+            unordered,
+            ppids,
+            next: None,
+            written: Contents::default(),
+            read: Contents::default(),
+            log: None,
+            is_paused: false,
+            has_shut_down: false,
+        }
     }
 
     /// Sends messages while `send` returns true. Returns true if any was sent.
@@ -53,6 +74,9 @@ impl MessageApplication {
     /// Takes a message of the other end.
     pub fn take(&mut self, stream: u16, ppid: u32, bytes: &[u8]) {
         self.read.take_message((stream, self.unordered), ppid, bytes);
+        if let Some(log) = &mut self.log {
+            log.push((stream, bytes.to_vec()));
+        }
     }
 
     /// Returns true if all messages are sent.
@@ -64,10 +88,7 @@ impl MessageApplication {
         let len = self.rng.between(self.lengths.0, self.lengths.1);
         self.left = self.left.saturating_sub(len);
         let bytes = (0..len).map(|_| self.rng.next_u32() as u8).collect();
-        let ppid = match self.ppids {
-            [] => self.rng.next_u32(),
-            ppids => ppids[self.rng.below(ppids.len() as u64) as usize],
-        };
+        let ppid = random_ppid(&mut self.rng, self.ppids);
         Outgoing { stream: self.rng.below(STREAMS.into()) as u16, ppid, bytes }
     }
 }

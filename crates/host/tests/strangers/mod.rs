@@ -137,6 +137,13 @@ impl<S: Stranger> Meeting<S> {
         self.now = self.now.max(Time::from_secs_f64(end));
     }
 
+    /// Loses all packets for a time in seconds.
+    pub fn interrupt(&mut self, seconds: f64) {
+        self.cut.push(0);
+        self.pass(seconds);
+        self.cut.clear();
+    }
+
     /// Acts on this stack's connection.
     pub fn with_ours(&mut self, act: impl FnOnce(&mut (dyn Endpoint + 'static), Time)) {
         act(self.ours.endpoint_mut(), self.now);
@@ -148,6 +155,11 @@ impl<S: Stranger> Meeting<S> {
         let result = act(&mut self.stranger, self.now);
         self.drain_stranger();
         result
+    }
+
+    /// True if the network loses packets.
+    pub fn has_faults(&self) -> bool {
+        self.network.faults.loss > 0.0
     }
 
     /// Bytes that this stack has received and its application has read.

@@ -75,6 +75,12 @@ impl Ours {
         self.host.endpoint_mut(self.id.expect("a connection")).expect("it is kept")
     }
 
+    /// The connection with its bytes, for the test to write and read.
+    pub fn socket(&mut self, now: Time) -> Socket<'_> {
+        let endpoint = self.host.endpoint_mut(self.id.expect("a connection")).expect("it is kept");
+        Socket { endpoint, bytes: &mut self.bytes, now }
+    }
+
     /// State and counters of the connection.
     pub fn report(&self) -> Report {
         self.host.endpoint(self.id()).expect("it is kept").report()
@@ -85,7 +91,8 @@ impl Ours {
         let mut sent = 0;
         loop {
             let Self { host, application, closed, events, id, bytes, .. } = self;
-            let mut outlet = Outlet { application, closed, events, bytes, packet, send, sent, is_busy: false };
+            let mut outlet =
+                Outlet { application, closed, events, bytes, packet, send, sent, is_busy: false };
             host.drive(now, &mut outlet);
             let mut is_busy = outlet.is_busy;
             sent = outlet.sent;

@@ -55,7 +55,8 @@ pub struct Association {
     /// Shortest and longest message.
     pub lengths: (u64, u64),
     pub unordered: bool,
-    pub reliability: Reliability,
+    /// Payload protocol identifiers that the other stack knows; any if there are none.
+    pub ppids: &'static [u32],
     /// Send and receive buffer of this stack.
     pub buffers: [u64; 2],
     pub seed: u64,
@@ -70,7 +71,7 @@ impl Association {
             bytes: [1_000_000; 2],
             lengths: (1, 9_000),
             unordered: false,
-            reliability: Reliability::Full,
+            ppids: &[],
             buffers: [1_000_000; 2],
             seed: 1,
         }
@@ -85,6 +86,7 @@ impl Association {
             .streams(STREAMS)
             .i_data(self.i_data)
             .reconfiguration(true)
+            .partial_reliability(true)
             .association_max_retrans(30)
             .path_max_retrans(30)
             .init_max_retrans(30)
@@ -97,10 +99,10 @@ impl Association {
             lengths: self.lengths,
             streams: STREAMS,
             unordered: f64::from(u8::from(self.unordered)),
-            reliability: self.reliability,
+            reliability: Reliability::Full,
         };
         let mut application = Application::new(load, self.bytes[0], rng.fork("our application"));
-        application.stays_open = true;
+        (application.stays_open, application.ppids) = (true, self.ppids);
         let secrets = Secrets::simulated(&mut rng.fork("secrets"));
         let (protocol, local) =
             (Protocol::Sctp(Box::new(self.config())), vec![Address::new(ip(1), self.mtu.into())]);

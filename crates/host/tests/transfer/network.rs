@@ -30,7 +30,7 @@ const MAX_QUEUE_PACKETS: u64 = 100;
 
 #[derive(Debug)]
 pub struct Network {
-    faults: Faults,
+    pub faults: Faults,
     rng: Rng,
     /// The directions of the paths, by path and receiving end.
     pipes: BTreeMap<(u8, usize), Pipe>,
