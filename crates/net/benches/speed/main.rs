@@ -1,11 +1,14 @@
-//! Speed of the stack on real packets, with Linux and usrsctp as peers, as root:
+//! Speed of the stack on real packets, with Linux and usrsctp as peers, and of other stacks beside it, as root:
 //!
 //! `cargo bench -p anabranch-net --bench speed -- [SECONDS] [PART OF A NAME]`
 //!
 //! Each row has the goodput by the clock, and the goodput for each second of processor time that this stack used, with the
 //! kernel's work on its packets. Both ends of the rows "in memory" and "over UDP" belong to this stack.
 
+mod flood;
 mod kernel;
+mod mptcp_rs;
+mod smoltcp;
 mod usrsctp;
 
 use anabranch_endpoint::Address;
@@ -16,6 +19,7 @@ use anabranch_settings::{mptcp, sctp, tcp};
 use anabranch_testkit::namespace::{Need, ip, machine_has, within};
 use anabranch_wire::sctp::encapsulation::Ports;
 use core::net::IpAddr;
+use flood::Flood;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -102,6 +106,18 @@ async fn read_all(mut stream: Stream) -> u64 {
     }
 }
 
+/// Lets Linux use the TUN interfaces as separate paths.
+fn route(paths: u8) {
+    for path in 0..paths {
+        ip(&format!("rule add from 10.0.{path}.1 table {}", 101 + u16::from(path)));
+        ip(&format!("route add default dev tun{path} table {}", 101 + u16::from(path)));
+    }
+    if paths > 1 {
+        ip("mptcp limits set subflow 4 add_addr_accepted 4");
+        ip("mptcp endpoint add 10.0.1.1 dev tun1 signal");
+    }
+}
+
 /// A transfer between this stack and Linux over TUN interfaces.
 fn over_tun(protocol: Protocol, paths: u8, is_upload: bool, time: Duration) -> Transfer {
     let mut network = Network::new(Clock::new());
@@ -109,15 +125,8 @@ fn over_tun(protocol: Protocol, paths: u8, is_upload: bool, time: Duration) -> T
         let tun = Tun::new(&format!("tun{path}"), ([10, 0, path, 1].into(), 24), MTU as u16).expect("root");
         network.add(tun, &[Address::new([10, 0, path, 2].into(), MTU)]);
     }
-    for path in 0..paths {
-        ip(&format!("rule add from 10.0.{path}.1 table {}", 101 + u16::from(path)));
-        ip(&format!("route add default dev tun{path} table {}", 101 + u16::from(path)));
-    }
+    route(paths);
     let multipath = paths > 1;
-    if multipath {
-        ip("mptcp limits set subflow 4 add_addr_accepted 4");
-        ip("mptcp endpoint add 10.0.1.1 dev tun1 signal");
-    }
     let machine = IpAddr::from([10, 0, 0, 1]);
     let peer = kernel::serve(multipath, (machine, PORT).into(), (!is_upload).then_some(time));
     let stack = Stack::start(network, Limits::default()).expect("a thread");
@@ -140,6 +149,14 @@ fn over_tun(protocol: Protocol, paths: u8, is_upload: bool, time: Duration) -> T
 
 /// Two hosts with links in memory.
 fn in_memory(paths: u8) -> [Stack; 2] {
+    start(networks_in_memory(paths))
+}
+
+fn start(networks: [Network; 2]) -> [Stack; 2] {
+    networks.map(|network| Stack::start(network, Limits::default()).expect("a thread"))
+}
+
+fn networks_in_memory(paths: u8) -> [Network; 2] {
     let mut networks = [(); 2].map(|()| Network::new(Clock::new()));
     for path in 0..paths {
         let ends = Memory::pair().expect("descriptors");
@@ -147,7 +164,7 @@ fn in_memory(paths: u8) -> [Stack; 2] {
             network.add(end, &[Address::new([10, 0, path, host].into(), MTU)]);
         }
     }
-    networks.map(|network| Stack::start(network, Limits::default()).expect("a thread"))
+    networks
 }
 
 /// Two hosts over UDP on loopback.
@@ -177,6 +194,14 @@ fn stream_between([client, server]: [Stack; 2], protocol: Protocol, time: Durati
         });
         (bytes, Duration::ZERO)
     })
+}
+
+/// A stream in memory to a server whose listener gets SYNs of random addresses.
+fn stream_in_flood(time: Duration) -> Transfer {
+    let mut networks = networks_in_memory(1);
+    let flood = Flood::start(&mut networks[1]);
+    let transfer = stream_between(start(networks), tcp(), time);
+    Transfer { busy: transfer.busy.saturating_sub(flood.stop()), ..transfer }
 }
 
 /// Messages from the first host to the second one, over all paths.
@@ -275,16 +300,30 @@ fn with_linux(protocol: fn() -> Protocol, paths: u8, is_upload: bool, time: Dura
     has.then(|| in_namespace(move || over_tun(protocol(), paths, is_upload, time)))
 }
 
+fn with_mptcp_rs(is_upload: bool, time: Duration) -> Option<Transfer> {
+    let has = machine_has(&[Need::Namespaces, Need::Tun, Need::Mptcp]);
+    has.then(|| in_namespace(move || mptcp_rs::transfer(is_upload, time)))
+}
+
+fn smoltcp(offload: bool, time: Duration) -> Option<Transfer> {
+    Some(measure(|| (smoltcp::transfer(offload, time), Duration::ZERO)))
+}
+
 fn with_usrsctp(time: Duration) -> Option<Transfer> {
     machine_has(&[Need::Namespaces]).then(|| in_namespace(move || usrsctp::transfer(time))).flatten()
 }
 
-const CASES: [(&str, Case); 9] = [
+const CASES: [(&str, Case); 14] = [
     ("TCP to Linux over TUN", |time| with_linux(tcp, 1, true, time)),
     ("TCP from Linux over TUN", |time| with_linux(tcp, 1, false, time)),
     ("MPTCP to Linux over two TUN interfaces", |time| with_linux(mptcp, 2, true, time)),
     ("MPTCP from Linux over two TUN interfaces", |time| with_linux(mptcp, 2, false, time)),
+    ("MPTCP to Linux over two TUN interfaces, mptcp-rs", |time| with_mptcp_rs(true, time)),
+    ("MPTCP from Linux over two TUN interfaces, mptcp-rs", |time| with_mptcp_rs(false, time)),
     ("TCP in memory", |time| Some(stream_between(in_memory(1), tcp(), time))),
+    ("TCP in memory, with 100 SYNs each ms", |time| Some(stream_in_flood(time))),
+    ("TCP in memory, smoltcp", |time| smoltcp(false, time)),
+    ("TCP in memory, smoltcp with segmentation offload", |time| smoltcp(true, time)),
     ("MPTCP over two paths in memory", |time| Some(stream_between(in_memory(2), mptcp(), time))),
     ("CMT-SCTP over two paths in memory", |time| {
         let protocol = Protocol::Sctp(Box::new(sctp::Config::for_cmt()));
