@@ -18,14 +18,16 @@ use strangers::{FAULTS, cases};
 const LIMIT_S: f64 = 5_000.0;
 
 /// Runs to the end, and checks the messages.
-fn finish(settings: Settings) -> Meeting {
+fn finish(settings: Settings) {
     let bytes = settings.association.bytes;
-    let mut meeting = settings.meet();
+    complete(&mut settings.meet(), bytes);
+}
+
+fn complete(meeting: &mut Meeting, bytes: [u64; 2]) {
     let is_over = meeting.run_until(LIMIT_S, Meeting::is_over);
     assert!(is_over, "open after {:?}: {:?} {:?}", meeting.now, meeting.stranger.events, meeting.ours);
     meeting.check_contents(bytes);
     assert_eq!(meeting.ours.closed, Some(Reason::Closed), "{:?}", meeting.ours);
-    meeting
 }
 
 #[test]
@@ -140,9 +142,7 @@ fn transfer_survives_a_window_of_zero() {
             meeting.pass(seconds);
             set_paused(&mut meeting, ours, false);
             meeting.interrupt(outage);
-            assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.ours);
-            meeting.check_contents(bytes);
-            assert_eq!(meeting.ours.closed, Some(Reason::Closed));
+            complete(&mut meeting, bytes);
         }
     }
 }
@@ -164,8 +164,7 @@ fn transfer_survives_an_outage() {
             let mut meeting = Settings { association, ..Settings::new() }.meet();
             assert!(meeting.run_until(LIMIT_S, |meeting| meeting.bytes_read() > 1_000_000));
             meeting.interrupt(seconds);
-            assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.ours);
-            meeting.check_contents(bytes);
+            complete(&mut meeting, bytes);
         }
     }
 }
@@ -352,7 +351,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_transfers_deliver_every_message(settings in settings()) {
-        finish(settings);
+    fn random_transfers_deliver_every_message(
+        (settings, outage) in (settings(), prop::option::of((0.0..0.5, 0.01..10.0)))
+    ) {
+        let bytes = settings.association.bytes;
+        let mut meeting = settings.meet();
+        if let Some((after, seconds)) = outage {
+            meeting.pass(after);
+            meeting.interrupt(seconds);
+        }
+        complete(&mut meeting, bytes);
     }
 }

@@ -2,17 +2,22 @@
 
 use super::{MTU, PORT, processor_time};
 use anabranch_base::rng::Rng;
-use anabranch_endpoint::Address;
+use anabranch_base::time::Time;
+use anabranch_endpoint::{Address, Secrets};
+use anabranch_host::{Backlog, Collected, Host, Limits, Listening, Protocol};
 use anabranch_net::{Device, Memory, Network};
+use anabranch_settings::tcp;
 use anabranch_wire::seq::Serial;
 use anabranch_wire::tcp::{Flags, Options, Segment};
-use anabranch_wire::{Body, Ecn, Packet};
+use anabranch_wire::{Body, Buffer, Ecn, Packet};
 use rustix::time::ClockId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Number of SYNs to a host alone.
+const SYNS: usize = 300_000;
 /// SYNs for each millisecond.
 const SYNS_PER_MS: usize = 100;
 /// Address of the server on the link of the flood.
@@ -38,6 +43,33 @@ fn syn(rng: &mut Rng) -> Packet {
     let [_, second, third, fourth] = rng.next_u32().to_be_bytes();
     let source = [11, second, third, fourth].into();
     Packet { source, destination: SERVER.into(), ecn: Ecn::NotEct, body: Body::Tcp(segment) }
+}
+
+/// Processor time that a host needs for a SYN: to read the packet, and to answer it with a cookie.
+pub fn time_per_syn() -> Duration {
+    let addresses = vec![Address::new(SERVER.into(), MTU)];
+    let mut host = Host::new(addresses, Limits::default(), Secrets::new([1; 32]));
+    let protocol = Protocol::Tcp(tcp::Config::default());
+    host.listen(Listening { protocol, port: PORT, backlog: Backlog::default() }).expect("a free port");
+    let mut rng = Rng::new(1);
+    let emit = |packet: &Packet, bytes: &mut Vec<u8>| {
+        bytes.clear();
+        packet.emit(bytes);
+    };
+    let mut syns = vec![Vec::new(); SYNS];
+    syns.iter_mut().for_each(|bytes| emit(&syn(&mut rng), bytes));
+    let (before, mut answer, mut answers) = (processor_time(ClockId::ThreadCPUTime), Vec::new(), 0);
+    for bytes in &syns {
+        let now = Time::from_secs_f64(1.0);
+        host.handle_packet(now, Packet::parse(bytes).expect("a SYN"), &Buffer(bytes));
+        for packet in Collected::from(&mut host, now).packets {
+            emit(&packet, &mut answer);
+            answers += 1;
+        }
+    }
+    let busy = processor_time(ClockId::ThreadCPUTime) - before;
+    assert_eq!(answers, SYNS, "each SYN is answered");
+    busy / SYNS as u32
 }
 
 impl Flood {

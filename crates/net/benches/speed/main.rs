@@ -354,6 +354,10 @@ fn main() {
             None => println!("| {name} | not run: the machine lacks namespaces, TUN, MPTCP or usrsctp | |"),
         }
     }
+    if part.is_none_or(|part| part == "SYN") {
+        let micros = flood::time_per_syn().as_nanos() as f64 / 1e3;
+        println!("\nprocessor time of a host for a SYN and its cookie: {micros:.2} µs");
+    }
     if part.is_none_or(|part| part == "request") && machine_has(&[Need::Namespaces, Need::Tun]) {
         report_requests();
     }

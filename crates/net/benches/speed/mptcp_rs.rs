@@ -17,6 +17,9 @@ const PATHS: u8 = 2;
 /// Maximum number of packets of an interface before the application acts.
 const MAX_TOGETHER: usize = 64;
 
+/// Maximum time between two looks at the peer.
+const MAX_WAIT_NANOS: u64 = 10_000_000;
+
 /// The client, its interfaces and its application.
 struct Client {
     clock: Clock,
@@ -105,7 +108,10 @@ impl Client {
                     connection.close();
                 }
                 match connection.read(&mut self.chunk) {
-                    Ok(0) => self.is_finished = true,
+                    Ok(0) => {
+                        self.is_finished = true;
+                        connection.close();
+                    }
                     Ok(len) => self.read += len as u64,
                     Err(ReadError::WouldBlock) => return false,
                     Err(error) => panic!("the connection ended: {error:?}"),
@@ -118,22 +124,22 @@ impl Client {
     /// Waits for a packet or a timer.
     fn wait(&self) {
         let due = self.endpoint.poll_timeout().map_or(u64::MAX, Instant::as_nanos);
-        let left = due.saturating_sub(self.now().as_nanos()).min(100_000_000);
+        let left = due.saturating_sub(self.now().as_nanos()).min(MAX_WAIT_NANOS);
         let timeout = Timespec { tv_sec: 0, tv_nsec: left as i64 };
         let mut fds: Vec<_> = self.tuns.iter().map(|tun| PollFd::new(tun, PollFlags::IN)).collect();
         poll(&mut fds, Some(&timeout)).expect("descriptors of interfaces");
     }
 
-    fn run(&mut self) -> u64 {
-        while !self.is_finished {
+    /// Transfers until the stream has ended and the peer is done.
+    fn run(&mut self, is_done: impl Fn() -> bool) -> u64 {
+        while !self.is_finished || !is_done() {
             let has_received = self.receive();
-            let has_acted = self.act();
+            let has_acted = !self.is_finished && self.act();
             self.send();
             if !has_received && !has_acted {
                 self.wait();
             }
         }
-        self.send();
         self.read
     }
 }
@@ -152,7 +158,7 @@ fn machine(path: u8) -> SocketAddr {
 pub fn transfer(is_upload: bool, time: Duration) -> Transfer {
     let tuns = (0..PATHS).map(|path| {
         let builder = DeviceBuilder::new().name(format!("tun{path}")).mtu(MTU as u16);
-        let tun = builder.ipv4([10, 0, path, 1], 24, None).build_sync().expect("root");
+        let tun = builder.ipv4(machine(path).ip(), 24, None).build_sync().expect("root");
         tun.set_nonblocking(true).expect("a TUN interface");
         tun
     });
@@ -161,7 +167,7 @@ pub fn transfer(is_upload: bool, time: Duration) -> Transfer {
     let peer = kernel::serve(true, machine(0), (!is_upload).then_some(time));
     let mut client = Client::new(tuns, is_upload.then_some(time));
     measure(|| {
-        let read = client.run();
+        let read = client.run(|| peer.is_finished());
         let (received, busy) = peer.join().expect("the peer succeeds");
         (if is_upload { received } else { read }, busy)
     })
