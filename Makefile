@@ -153,7 +153,7 @@ test-lab: build lab
 bench-lab: lab
 	node lab/test/bench.mjs
 
-## bench-stack: measure the stack on TUN interfaces, over UDP and in memory, and other stacks beside it, as root
+## bench-stack: measure the stack on TUN interfaces, over UDP and in memory, and other stacks, as root
 bench-stack:
 	$(CARGO) bench --locked --quiet -p anabranch-net --bench speed
 

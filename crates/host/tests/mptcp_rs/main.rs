@@ -5,7 +5,7 @@ mod meeting;
 mod strangers;
 
 use anabranch_base::time::Time;
-use anabranch_endpoint::Reason;
+use anabranch_endpoint::{Endpoint, Reason};
 use anabranch_multipath::PathId;
 use meeting::{Meeting, Settings, instant};
 use mptcp_rs::{CloseReason, Event};
@@ -193,7 +193,7 @@ fn abort_of_either_end_reaches_the_other() {
     assert_eq!(meeting.ours.closed, Some(Reason::Reset));
 
     let mut meeting = idle();
-    meeting.with_ours(|endpoint, now| endpoint.abort(now));
+    meeting.with_ours(Endpoint::abort);
     assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.stranger.events);
     assert_eq!(meeting.stranger.closed(), Some(CloseReason::Reset));
 }

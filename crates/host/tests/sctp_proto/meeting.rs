@@ -108,7 +108,7 @@ impl Stranger for SctpProto {
             return;
         }
         let Some(packet) = unwrap(packet) else { return };
-        let (now, remote, packet) = (self.instant(now), self.remote(), Bytes::copy_from_slice(packet));
+        let (now, remote, packet) = (self.instant(now), remote(), Bytes::copy_from_slice(packet));
         match self.endpoint.handle(now, remote, None, None, packet) {
             Some((handle, DatagramEvent::NewAssociation(association))) => {
                 self.association = Some((handle, association));
@@ -201,7 +201,7 @@ impl SctpProto {
     fn connect(&mut self) {
         let mut config = ClientConfig::new();
         config.transport = self.settings.transport();
-        self.association = Some(self.endpoint.connect(config, self.remote()).expect("valid settings"));
+        self.association = Some(self.endpoint.connect(config, remote()).expect("valid settings"));
     }
 
     /// Forgets the association without a message to the peer, and opens another one.
@@ -210,11 +210,6 @@ impl SctpProto {
         self.is_connected = false;
         self.events.clear();
         self.connect();
-    }
-
-    /// Address of this stack's end. The other stack needs a port of UDP.
-    fn remote(&self) -> SocketAddr {
-        (ip(1), PORT).into()
     }
 
     fn instant(&self, now: Time) -> Instant {
@@ -281,6 +276,11 @@ impl SctpProto {
         }
         shuts_down
     }
+}
+
+/// Address of this stack's end. The other stack needs a port of UDP.
+fn remote() -> SocketAddr {
+    (ip(1), PORT).into()
 }
 
 /// Opens all streams that the peer has not opened yet.

@@ -4,7 +4,7 @@ mod meeting;
 #[path = "../strangers/mod.rs"]
 mod strangers;
 
-use anabranch_endpoint::Reason;
+use anabranch_endpoint::{Endpoint, Reason};
 use meeting::{Meeting, Opener, Settings};
 use proptest::prelude::*;
 use smoltcp::socket::tcp::{CongestionControl, State};
@@ -102,7 +102,7 @@ fn reset_of_either_end_reaches_the_other() {
         assert_eq!(meeting.ours.closed, Some(Reason::Reset));
 
         let mut meeting = started(opener);
-        meeting.with_ours(|endpoint, now| endpoint.abort(now));
+        meeting.with_ours(Endpoint::abort);
         assert!(meeting.run_until(LIMIT_S, Meeting::is_over), "{:?}", meeting.stranger.state());
         assert_eq!(meeting.ours.closed, Some(Reason::Aborted));
     }

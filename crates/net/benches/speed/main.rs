@@ -1,4 +1,4 @@
-//! Speed of the stack on real packets, with Linux and usrsctp as peers, and of other stacks beside it, as root:
+//! Speed of the stack on real packets, with Linux and usrsctp as peers, and speed of other stacks, as root:
 //!
 //! `cargo bench -p anabranch-net --bench speed -- [SECONDS] [PART OF A NAME]`
 //!
@@ -196,7 +196,7 @@ fn stream_between([client, server]: [Stack; 2], protocol: Protocol, time: Durati
     })
 }
 
-/// A stream in memory to a server whose listener gets SYNs of random addresses.
+/// A stream in memory to a server whose listener gets SYNs from random addresses.
 fn stream_in_flood(time: Duration) -> Transfer {
     let mut networks = networks_in_memory(1);
     let flood = Flood::start(&mut networks[1]);

@@ -232,8 +232,7 @@ impl Open {
     }
 
     /// A SHUTDOWN acknowledges data like a SACK without gap blocks (RFC 9260 §9.2). A TSN that was never sent acknowledges
-    /// nothing, and is no reason to lose data by an ABORT: sctp-proto 0.10 sends the last TSN of the data that it has
-    /// sent itself.
+    /// nothing, and is no reason to lose data by an ABORT: sctp-proto 0.10 writes the last TSN that it has sent.
     pub fn acknowledge_up_to(&mut self, core: &mut Core, now: Time, cumulative: Serial) {
         let view = SackView {
             cumulative,

@@ -383,7 +383,7 @@ fn a_packet_out_of_the_blue_is_answered_with_its_tag() {
     assert!(matches!(&body(&log[1].1).chunks[0], Chunk::ShutdownComplete(done) if done.reflected_tag));
 }
 
-/// sctp-proto sends the TSN of its own data in a SHUTDOWN.
+/// sctp-proto writes the last TSN that it has sent into a SHUTDOWN, not the last one that it has received.
 #[test]
 fn shutdown_with_wrong_tsn_loses_no_data() {
     for far in [Serial::add, Serial::sub] {
