@@ -243,9 +243,7 @@ impl Open {
             duplicates: &[],
             full: false,
         };
-        if !matches!(self.outbound.handle_sack(core, now, &view), SackOutcome::Taken(_)) {
-            core.totals.sacks_ignored += 1;
-        }
+        let _ignored_if_wrong = self.outbound.handle_sack(core, now, &view);
     }
 
     fn handle_control(&mut self, core: &mut Core, now: Time, origin: Origin, chunk: &Chunk) -> Step {
