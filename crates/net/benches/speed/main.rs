@@ -305,8 +305,8 @@ fn with_mptcp_rs(is_upload: bool, time: Duration) -> Option<Transfer> {
     has.then(|| in_namespace(move || mptcp_rs::transfer(is_upload, time)))
 }
 
-fn smoltcp(offload: bool, time: Duration) -> Option<Transfer> {
-    Some(measure(|| (smoltcp::transfer(offload, time), Duration::ZERO)))
+fn with_smoltcp(offload: bool, time: Duration) -> Transfer {
+    measure(|| (smoltcp::transfer(offload, time), Duration::ZERO))
 }
 
 fn with_usrsctp(time: Duration) -> Option<Transfer> {
@@ -322,8 +322,8 @@ const CASES: [(&str, Case); 14] = [
     ("MPTCP from Linux over two TUN interfaces, mptcp-rs", |time| with_mptcp_rs(false, time)),
     ("TCP in memory", |time| Some(stream_between(in_memory(1), tcp(), time))),
     ("TCP in memory, with 100 SYNs each ms", |time| Some(stream_in_flood(time))),
-    ("TCP in memory, smoltcp", |time| smoltcp(false, time)),
-    ("TCP in memory, smoltcp with segmentation offload", |time| smoltcp(true, time)),
+    ("TCP in memory, smoltcp", |time| Some(with_smoltcp(false, time))),
+    ("TCP in memory, smoltcp with segmentation offload", |time| Some(with_smoltcp(true, time))),
     ("MPTCP over two paths in memory", |time| Some(stream_between(in_memory(2), mptcp(), time))),
     ("CMT-SCTP over two paths in memory", |time| {
         let protocol = Protocol::Sctp(Box::new(sctp::Config::for_cmt()));

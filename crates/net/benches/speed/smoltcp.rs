@@ -132,7 +132,7 @@ impl Device for Wire {
             self.flush();
         }
         let has_room = self.behind + self.sent.len() < MAX_WAITING;
-        has_room.then(|| Sending(&mut self.sent, &mut self.spare))
+        has_room.then_some(Sending(&mut self.sent, &mut self.spare))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
