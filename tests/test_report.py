@@ -424,7 +424,7 @@ def test_tables_are_written_as_markdown() -> None:
 def test_batch_size_does_not_change_tables(analysis: Analysis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tables = []
     for batch in (5000, 5):
-        monkeypatch.setattr(frames, "_BATCH", batch)
+        monkeypatch.setattr("anabranch.study.analysis._BATCH", batch)
         files = frames.write(analysis, tmp_path)
         tables.append([pl.read_parquet(file) for file in files if file.suffix == ".parquet"])
     for whole, parts in zip(*tables, strict=True):
