@@ -40,6 +40,19 @@ def test_rules_are_translated(tmp_path: Path) -> None:
     assert "host.Trials(" in text
 
 
+def test_page_has_each_built_in_method_of_rules(tmp_path: Path) -> None:
+    """A missing one, such as `extend` of lists, would end each explanation of the page."""
+    out = tmp_path / "rules.js"
+    subprocess.run([sys.executable, str(FOLDER), str(out)], check=True)
+    text = out.read_text(encoding="utf-8")
+    built_in = {name for kind in (list, str, dict, set) for name in dir(kind)}
+    called = built_in & set(re.findall(r', "(\w+)", \[', text))
+    sources = (file.read_text(encoding="utf-8") for file in (FOLDER.parent / "src" / "explain").glob("*.ts"))
+    known = {name for source in sources for name in re.findall(r"^  (\w+)[:(]", source, re.MULTILINE)}
+    assert "append" in called
+    assert called <= known, called - known
+
+
 def test_makefile_lists_the_translated_modules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(FOLDER))
     main = importlib.import_module("translation")

@@ -217,9 +217,8 @@ def control(facts: Facts) -> Iterator[Proposal]:
     free = facts.free_share(lossy) if lossy else facts.room
     for name, weight in (("bbr", 0.8 if lossy else 0.3), ("cubic", 0.25)):
         if name != current:
-            reasons = [(weight * free * facts.waited_share("congestion-window"), cause)]
-            if name == "bbr":
-                reasons.extend(_further_reasons_for_bbr(facts))
+            further = list(_further_reasons_for_bbr(facts)) if name == "bbr" else []
+            reasons = [(weight * free * facts.waited_share("congestion-window"), cause), *further]
             evidence, reason = max(reasons, key=lambda each: each[0])
             yield of_flow(facts, {"congestion": name}, reason, evidence)
 
