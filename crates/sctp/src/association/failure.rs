@@ -53,6 +53,7 @@ impl Path {
     pub fn forget_errors_of_outage(&mut self, rto: RtoBounds) {
         if self.errors > 0 || !self.active() {
             self.rtt = RttEstimator::new(rto);
+            self.late_answer = None;
         }
         self.errors = 0;
         self.forget_misses();

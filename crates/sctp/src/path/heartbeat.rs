@@ -24,6 +24,21 @@ pub(crate) struct Answer {
     pub moved: bool,
 }
 
+impl Path {
+    /// Handles the response to a heartbeat that was no longer awaited, since data was acknowledged on the path first or the
+    /// response is late. Its sample ends the back-off of the timer (RFC 9260 §8.3), which retransmitted data cannot do.
+    fn handle_late_answer(&mut self, now: Time, nonce: u64, sent: Time) {
+        if self.late_answer != Some(nonce) {
+            return;
+        }
+        self.late_answer = None;
+        self.rtt.sample(now.since(sent));
+        if let Some(due) = &mut self.retransmission_timer {
+            *due = (*due).min(now + self.rtt.rto());
+        }
+    }
+}
+
 impl Core {
     /// Sends a heartbeat with the path, an unpredictable nonce, and the time.
     pub fn send_heartbeat(&mut self, now: Time, at: usize, tag: u32) {
@@ -197,11 +212,14 @@ impl Core {
         {
             return None;
         }
-        let Heartbeat::Waiting { nonce: known, source, .. } = path.heartbeat else { return None };
-        if nonce != known {
-            return None;
-        }
         let sent = Time::from_nanos(u64::from_be_bytes(*sent));
+        let source = match path.heartbeat {
+            Heartbeat::Waiting { nonce: known, source, .. } if nonce == known => source,
+            _ => {
+                path.handle_late_answer(now, nonce, sent);
+                return None;
+            }
+        };
         path.rtt.sample(now.since(sent));
         path.heard = now;
         let doubted = path.doubted.is_some();
@@ -211,6 +229,7 @@ impl Core {
             self.end_backoff(now, at);
         }
         self.rest(now, at);
+        self.paths[at].late_answer = None;
         self.verify_paths(now, tag);
         Some(Answer { at, sent, doubted, moved })
     }

@@ -155,6 +155,8 @@ pub(crate) struct Path {
     pub suspect: bool,
     pub retransmission_timer: Option<Time>,
     pub heartbeat: Heartbeat,
+    /// Nonce of the last heartbeat that has not been answered and is no longer awaited.
+    pub late_answer: Option<u64>,
     /// Path MTU discovery, if enabled.
     pub discovery: Option<Box<Discovery>>,
     /// Time of the last packet that the peer must answer.
@@ -234,6 +236,7 @@ impl Path {
             suspect: false,
             retransmission_timer: None,
             heartbeat: Heartbeat::Off,
+            late_answer: None,
             discovery: None,
             last_sent: Time::ZERO,
             measure_from: 0,
@@ -356,6 +359,7 @@ impl Path {
     pub fn revive(&mut self, rto: RtoBounds) {
         self.reachability = Reachability::Unconfirmed;
         self.rtt = RttEstimator::new(rto);
+        self.late_answer = None;
         self.forget_errors();
         self.suspect = false;
     }
