@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 DOCS_VENV := .venv-docs
+PROOFS_VENV := .venv-proofs
 BIN := $(VENV)/bin
 # Cargo profile of the programs and the native module. With `checked`, a test run compiles most crates once.
 PROFILE ?= release
@@ -28,7 +29,7 @@ SKIPS := target/skipped-tests.txt
 BUILD = $(CARGO) build --profile $(PROFILE) --locked $(if $(filter checked,$(PROFILE)),--lib --bins --examples,--quiet $(1))
 RUST := $(shell find crates apps -name '*.rs' -o -name 'Cargo.toml') Cargo.toml Cargo.lock
 
-.PHONY: build package compile own loader proxy page dist lab test-lab bench-lab bench-stack demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop packetdrill clean
+.PHONY: build package compile own loader proxy page dist lab test-lab bench-lab bench-stack demo test lint lint-text lint-types lint-rust audit test-rust test-rust-build test-rust-kernel test-rust-parts test-rust-runs test-rust-whole test-python test-of-machine test-of-code-1 test-of-code-2 test-of-instructions profile generate figures reproduce docs bpf format interop packetdrill proofs clean
 
 ## build: leave the command at .venv/bin/anabranch
 build: compile $(NATIVE) loader proxy page
@@ -247,6 +248,26 @@ packetdrill: $(VENV)/.installed
 	$(CARGO) build --locked --quiet -p anabranch-packetdrill
 	$(BIN)/python tests/packetdrill.py target/debug/libanabranch_packetdrill.so $(if $(TCP),--tcp $(TCP)) $(if $(MPTCP),--mptcp $(MPTCP))
 
+## proofs: prove the theorems about checksums, lengths, serial numbers and windows (ONLY=WORD: those whose name has it)
+# The solver and its environment take 500 MB, so they have their own one; nothing else needs them. Symbolic execution covers
+# programs for x86-64 only.
+PROVED := proof base wire tcp sctp
+proofs:
+	@if [ "$$(uname -sm)" != "Linux x86_64" ]; then \
+	  echo "skipped: proofs need Linux on x86-64" >&2; \
+	elif ! $(MAKE) --no-print-directory $(PROOFS_VENV)/.installed; then \
+	  echo "skipped: the packages of tests/proofs/requirements.lock cannot be installed" >&2; \
+	else \
+	  $(CARGO) test --no-run --locked --profile checked --lib $(PROVED:%=-p anabranch-%) --message-format json \
+	    | $(PROOFS_VENV)/bin/python tests/proofs/prove.py $(if $(ONLY),--only $(ONLY)) \
+	      --count $$(grep -rhE '^ *(anabranch_proof::)?theorem! \{' crates | wc -l); \
+	fi
+
+$(PROOFS_VENV)/.installed: tests/proofs/requirements.lock
+	$(PYTHON) -m venv $(PROOFS_VENV)
+	$(PROOFS_VENV)/bin/pip install --quiet --no-deps --requirement $<
+	@touch $@
+
 # Runs in real time fail where other programs delay them. Tests that failed (status 1) are repeated once; their failures stay
 # in the output. The folder has the list of these tests.
 MACHINE_TESTS := $(BIN)/pytest -m machine -o addopts='-q --strict-markers' -o cache_dir=target/tests-of-machine
@@ -283,7 +304,7 @@ audit:
 	fi
 
 ## package: pack the crates that other programs can use, and compile each from its package (PACKAGE=--no-verify: pack only)
-UNPUBLISHED := fuzz testkit py lab unpack packetdrill proxy endpoint-app cc
+UNPUBLISHED := fuzz proof testkit py lab unpack packetdrill proxy endpoint-app cc
 package:
 	$(CARGO) package --workspace --locked --allow-dirty --quiet $(UNPUBLISHED:%=--exclude anabranch-%) $(PACKAGE)
 
@@ -334,7 +355,7 @@ format: $(VENV)/.installed
 
 ## clean: remove everything that was built; results stay
 clean:
-	rm -rf $(VENV) $(DOCS_VENV) $(DIST_VENV) target
+	rm -rf $(VENV) $(DOCS_VENV) $(PROOFS_VENV) $(DIST_VENV) target
 
 $(VENV)/.installed: requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; name it with PYTHON=..." >&2; exit 2; }
