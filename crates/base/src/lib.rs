@@ -29,6 +29,8 @@
 //! assert_eq!([(); 3].map(|()| limit.allows(departure)), [true, true, false]);
 //! ```
 
+#[cfg(test)]
+mod proofs;
 mod rate_limit;
 pub mod rng;
 pub mod time;

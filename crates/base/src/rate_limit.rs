@@ -39,6 +39,19 @@ impl RateLimit {
 mod tests {
     use super::*;
 
+    anabranch_proof::theorem! {
+        /// For every state of a bucket, an event is allowed exactly if a token is left, and only then takes one.
+        fn tokens_are_taken_only_if_left(interval: u32, burst: u64, full_at: u64, now: u64) {
+            let (now, before) = (Time::from_nanos(now), Time::from_nanos(full_at));
+            let interval = Duration::from_nanos(interval.into());
+            let mut limit = RateLimit { interval, burst: Duration::from_nanos(burst), full_at: before };
+            let allowed = limit.allows(now);
+            let next = before.max(now) + interval;
+            assert!(allowed == (next.since(now) <= limit.burst));
+            assert!(limit.full_at == if allowed { next } else { before });
+        }
+    }
+
     #[test]
     fn bucket_allows_a_burst_then_its_rate() {
         let mut limit = RateLimit::per_second(10);

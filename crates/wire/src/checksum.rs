@@ -70,7 +70,7 @@ impl Checksum {
 }
 
 /// Adds the carries back until 16 bits are left.
-const fn fold_carries(mut sum: u64) -> u16 {
+pub(crate) const fn fold_carries(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }

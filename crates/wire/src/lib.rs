@@ -56,6 +56,8 @@ pub mod ip;
 pub mod packet;
 pub mod payload;
 pub mod pcapng;
+#[cfg(test)]
+mod proofs;
 pub mod sctp;
 pub mod seldom;
 pub mod seq;

@@ -40,6 +40,14 @@ impl Serial {
         let delta = self.0.wrapping_sub(near as u32) as i32;
         near.wrapping_add_signed(delta as i64)
     }
+
+    /// The distance from `first` to this number, without limit: the one nearest to the distance `near`. A number before
+    /// `first` gives a distance that has wrapped below zero.
+    #[inline]
+    pub const fn distance_from(self, first: Self, near: u64) -> u64 {
+        let first = first.0 as u64;
+        self.unwrap_near(near.wrapping_add(first)).wrapping_sub(first)
+    }
 }
 
 impl fmt::Debug for Serial {

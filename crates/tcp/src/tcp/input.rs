@@ -319,8 +319,7 @@ impl Tcb {
     /// Position of an acknowledgement number in the stream; a number before the first data byte gives a position that
     /// has wrapped below zero.
     pub(super) fn send_position(&self, ack: Serial) -> u64 {
-        let near = self.una.wrapping_add(u64::from(self.first.0));
-        ack.unwrap_near(near).wrapping_sub(u64::from(self.first.0))
+        ack.distance_from(self.first, self.una)
     }
 
     fn update_window(&mut self, now: Time, (start, ack): (u64, u64), segment: &Segment) {

@@ -33,6 +33,8 @@ mod life_tests;
 #[cfg(test)]
 mod path_mtu_tests;
 #[cfg(test)]
+mod proofs;
+#[cfg(test)]
 mod selective_tests;
 #[cfg(test)]
 mod spurious_tests;

@@ -337,7 +337,7 @@ impl Tcb {
                 window = standing;
             }
         }
-        (window >> self.agreed.receive_shift).min(u64::from(u16::MAX)) as u16
+        window_field(window, self.agreed.receive_shift)
     }
 
     fn syn_segment(&mut self, context: &Context<'_>) -> Packet {
@@ -400,6 +400,12 @@ impl Tcb {
         });
         Packet { source: self.local.ip(), destination: self.remote.ip(), ecn: Ecn::NotEct, body }
     }
+}
+
+/// The largest value of the window field that advertises at most `window` bytes.
+pub(super) const fn window_field(window: u64, shift: u8) -> u16 {
+    let scaled = window >> shift;
+    if scaled > u16::MAX as u64 { u16::MAX } else { scaled as u16 }
 }
 
 /// The TCP segment of a packet that this module made.

@@ -76,8 +76,7 @@ impl Receiver {
     pub fn position(&self, seq: Serial) -> u64 {
         // Position 0 is the first data byte. The SYN before it gets the largest number, which is outside every
         // window.
-        let near = self.nxt.wrapping_add(u64::from(self.first.0));
-        seq.unwrap_near(near).wrapping_sub(u64::from(self.first.0))
+        seq.distance_from(self.first, self.nxt)
     }
 
     /// The acknowledgement number to send.

@@ -26,6 +26,8 @@ mod network_request;
 pub mod nr_sack;
 pub mod pad;
 pub mod parameter;
+#[cfg(test)]
+mod proofs;
 pub mod reconfig;
 pub mod sack;
 pub mod shutdown;

@@ -20,6 +20,8 @@ mod codec;
 pub mod mptcp;
 pub mod options;
 #[cfg(test)]
+mod proofs;
+#[cfg(test)]
 mod tests;
 
 pub use options::{Options, SackBlocks, Timestamps};

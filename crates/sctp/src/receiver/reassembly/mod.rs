@@ -390,10 +390,7 @@ impl Partial {
 impl Stream {
     /// The number of an ordered message without limit. SSNs have 16 bits, MIDs (`wide`) have 32.
     const fn number_of(&self, message: u32, wide: bool) -> u64 {
-        if wide {
-            return Serial(message).unwrap_near(self.next);
-        }
-        self.next.wrapping_add_signed((message as u16).wrapping_sub(self.next as u16) as i16 as i64)
+        unwrap_number(self.next, message, wide)
     }
 
     /// Delivers the waiting messages that are next in order; returns their bytes.
@@ -417,5 +414,15 @@ fn join(left: &Run, right: &Run) -> Result<(), Violation> {
     Ok(())
 }
 
+/// Unwraps a message number near the next number of its stream: SSNs have 16 bits, MIDs (`wide`) 32.
+const fn unwrap_number(next: u64, message: u32, wide: bool) -> u64 {
+    if wide {
+        return Serial(message).unwrap_near(next);
+    }
+    next.wrapping_add_signed((message as u16).wrapping_sub(next as u16) as i16 as i64)
+}
+
+#[cfg(test)]
+mod proofs;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! Abandoned messages (RFC 3758 §3.6): incomplete messages are discarded, and messages that waited for them are
 //! delivered.
 
-use super::{Fragment, Fragments, Inbox, Message, Reassembly, Run, Skip, Stream};
+use super::{Fragment, Fragments, Inbox, Message, Reassembly, Run, Skip, Stream, unwrap_number};
 use anabranch_wire::seq::Serial;
 use std::collections::VecDeque;
 
@@ -40,14 +40,19 @@ impl Reassembly {
 
     fn skip_ordered(&mut self, to: u64, skip: Skip, wide: bool, inbox: &mut Inbox) {
         let next = self.streams[usize::from(skip.stream)].next;
-        let target = unwrap(next, skip.number, wide);
+        let target = unwrap_number(next, skip.number, wide);
         if target < next || target > next + u64::from(u32::MAX) {
             return;
         }
         if wide {
             self.drop_partials((skip.stream, false), (next as u32, target as u32), inbox);
         } else {
-            self.drop_straddling(to, skip.stream, |message| unwrap(next, message, wide) <= target, inbox);
+            self.drop_straddling(
+                to,
+                skip.stream,
+                |message| unwrap_number(next, message, wide) <= target,
+                inbox,
+            );
         }
         let stream = &mut self.streams[usize::from(skip.stream)];
         // Complete messages are now next in order, although earlier ones are missing.
@@ -145,7 +150,7 @@ impl Reassembly {
             return piece.number.is_some()
                 && stream.gone.is_some_and(|gone| !gone.before(Serial(piece.message)));
         }
-        let number = unwrap(stream.next, piece.message, piece.number.is_some());
+        let number = unwrap_number(stream.next, piece.message, piece.number.is_some());
         // A number before the first one of a stream has wrapped to a huge value.
         number < stream.next || number > stream.next + u64::from(u32::MAX)
     }
@@ -169,14 +174,5 @@ impl Stream {
             inbox.push(message);
         }
         bytes
-    }
-}
-
-/// Unwraps a message number near the next number of its stream: SSNs have 16 bits, MIDs (`wide`) 32.
-fn unwrap(next: u64, message: u32, wide: bool) -> u64 {
-    if wide {
-        Serial(message).unwrap_near(next)
-    } else {
-        next.wrapping_add_signed(i64::from((message as u16).wrapping_sub(next as u16) as i16))
     }
 }

@@ -9,6 +9,8 @@ mod capable;
 mod dss;
 mod join;
 mod key;
+#[cfg(test)]
+mod proofs;
 mod remove_address;
 mod signals;
 #[cfg(test)]
