@@ -22,6 +22,7 @@ PROJECT_PAGES = {
     "CHANGELOG.md": "project/changelog.md",
     "examples/README.md": "project/examples.md",
     "fuzz/README.md": "project/fuzzing.md",
+    "crates/proof/README.md": "project/proofs.md",
     "vectors/congestion/README.md": "project/vectors.md",
 }
 """Pages of the site from documents outside of docs/, by their path in the repository."""

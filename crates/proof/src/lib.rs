@@ -45,7 +45,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A type all of whose values can be inputs.
+/// A type of inputs: every value of the type is one.
 pub trait Any {
     /// Decodes a value. Every value has an encoding.
     fn any(source: &mut Source<'_>) -> Self;
