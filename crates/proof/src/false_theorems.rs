@@ -1,7 +1,5 @@
 //! False theorems whose counterexamples are too rare for samples. `make proofs` fails if it does not refute each.
 
-use crate::theorem;
-
 theorem! {
     /// False for one number of 2³².
     fn one_number_differs(number: u32) {
