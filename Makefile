@@ -260,7 +260,7 @@ proofs:
 	else \
 	  $(CARGO) test --no-run --locked --profile checked --lib $(PROVED:%=-p anabranch-%) --message-format json \
 	    | $(PROOFS_VENV)/bin/python tests/proofs/prove.py $(if $(ONLY),--only $(ONLY)) \
-	      --count $$(grep -rhE '^ *(anabranch_proof::)?theorem! \{' crates | wc -l); \
+	      --count $$(grep -rhE '^ *(anabranch_proof::)?theorem! \{' --include='*.rs' crates | wc -l); \
 	fi
 
 $(PROOFS_VENV)/.installed: tests/proofs/requirements.lock
