@@ -31,6 +31,6 @@ theorem! {
             return;
         }
         let number = following(from, Serial(tsn));
-        assert!(number as u32 == tsn && number >= from && number - from <= u64::from(u32::MAX));
+        assert!(number as u32 == tsn && number >= from && u32::try_from(number - from).is_ok());
     }
 }
