@@ -12,7 +12,7 @@ theorem! {
             return;
         }
         let padded = padded(len);
-        assert!(padded % 4 == 0 && padded >= len && padded - len < 4);
+        assert!(padded.is_multiple_of(4) && padded >= len && padded - len < 4);
     }
 }
 
@@ -81,7 +81,7 @@ theorem! {
         bytes[1..].copy_from_slice(&value);
         if let Ok(Some((chunk, rest))) = Chunk::parse(&bytes) {
             let payload = chunk.payload().expect("a payload of DATA");
-            assert!(bytes.len() - rest.len() == chunk.wire_len() as usize && rest.len() % 4 == 0);
+            assert!(bytes.len() - rest.len() == chunk.wire_len() as usize && rest.len().is_multiple_of(4));
             assert!(payload.end() <= u64::from(chunk.length()));
         }
     }

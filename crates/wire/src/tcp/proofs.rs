@@ -24,7 +24,7 @@ theorem! {
         let options = Options { mss, window_scale: shift, sack_permitted: sack, timestamps, ..Options::default() };
         let mut out = Vec::with_capacity(64);
         options.emit(&mut out);
-        assert!(out.len() == options.wire_len() as usize && out.len() % 4 == 0 && out.len() <= 40);
+        assert!(out.len() == options.wire_len() as usize && out.len().is_multiple_of(4) && out.len() <= 40);
         let parsed = Options::parse(&out).expect("valid options");
         assert!(parsed.mss == mss && parsed.window_scale == shift && parsed.sack_permitted == sack);
         assert!(parsed.timestamps == timestamps && parsed.sack.is_empty() && parsed.mptcp.is_empty());
