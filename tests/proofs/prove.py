@@ -271,6 +271,9 @@ class Program:
         for successor in found.flat_successors:
             if successor.history.jumpkind not in _DIRECT:
                 raise NotProvedError(f"{successor.history.jumpkind} at {state.addr:#x}")
+        # Without an answer of the solver, angr drops the state before a computed jump. This asks again, and then fails.
+        if any(dropped.solver.satisfiable() for dropped in found.unsat_successors):
+            raise NotProvedError(f"a jump at {state.addr:#x} has targets without a state")
         return list(found.flat_successors)
 
     def counterexample(self, state: Any) -> str:

@@ -47,7 +47,7 @@ pub trait Application {
     /// until it returns false, that is, until it did nothing.
     fn turn(&mut self, socket: &mut Socket<'_>) -> bool;
 
-    /// Called after turns: when hardly any packet came or none is left, or after 100 µs, and before the connection is removed. So
+    /// Called after turns: when at most two packets came or none is left, or after 100 µs, and before the connection is removed. So
     /// another thread need not be woken after each turn. An engine that is dropped does not call it.
     fn rest(&mut self) {}
 

@@ -470,8 +470,8 @@ impl Core {
         // The draw is uniform in [0, 1).
         let draw = (self.secrets.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         let path = &mut self.paths[at];
-        if let Heartbeat::Waiting { nonce, .. } = path.heartbeat {
-            path.late_answer = Some(nonce);
+        if let Heartbeat::Waiting { nonce, source, .. } = path.heartbeat {
+            path.late_answer = Some((nonce, source));
         }
         path.heartbeat = match self.config.heartbeat_interval {
             Some(interval) => Heartbeat::Idle { due: now + path.heartbeat_period(interval, draw) },

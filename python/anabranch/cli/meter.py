@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from anabranch.meter.plan import FlowPlan
 
+_MAX_PORT = 65_535
+
 
 class _Amount(click.ParamType[Any]):
     """A number with a unit prefix, such as 20M. As in iperf3, the prefixes of bytes are powers of 1,024."""
@@ -114,7 +116,9 @@ def meter() -> None:
     "--bind", metavar="ADDRESS", default="127.0.0.1", show_default=True,
     help="Address to listen on. Any host that reaches it can start a test; 0.0.0.0 and :: stand for all addresses.",
 )  # fmt: skip
-@click.option("-p", "--port", type=click.IntRange(0, 65535), help="Port of the control connections.  [default: 5210]")
+@click.option(
+    "-p", "--port", type=click.IntRange(0, _MAX_PORT), help="Port of the control connections.  [default: 5210]"
+)
 @click.option("-1", "--one-off", is_flag=True, help="End after one test.")
 def serve(bind: str, port: int | None, one_off: bool) -> None:
     """Wait for tests, one at a time, until Ctrl-C.
@@ -143,7 +147,7 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
 
 @meter.command()
 @click.argument("host")
-@click.option("-p", "--port", type=click.IntRange(1, 65535), help="The server's port.  [default: 5210]")
+@click.option("-p", "--port", type=click.IntRange(1, _MAX_PORT), help="The server's port.  [default: 5210]")
 @click.option(
     "-t",
     "--time",
@@ -190,7 +194,7 @@ def serve(bind: str, port: int | None, one_off: bool) -> None:
     "-B", "--bind", "sources", metavar="ADDRESS[,ADDRESS]", help="Connect from this address of each IP version."
 )
 @click.option(
-    "--cport", type=click.IntRange(1, 65535), help="Connect the first flow from this port, the next from the next."
+    "--cport", type=click.IntRange(1, _MAX_PORT), help="Connect the first flow from this port, the next from the next."
 )
 @click.option("-M", "--set-mss", "mss", type=click.IntRange(88, 32767), help="Set the maximum segment size, bytes.")
 @click.option(
@@ -246,10 +250,11 @@ def run(host: str, port: int | None, as_json: bool, json_stream: bool, omnet: st
 
 def _check_host(host: str) -> None:
     """Refuse a port after the host, as other programs have it."""
-    name, colon, port = host.rpartition(":")
-    is_bracketed = name.startswith("[") and name.endswith("]")
-    if colon and port.isdecimal() and (is_bracketed or ":" not in name):
-        raise InputError(f'"{printable(host)}" is not a host: write {printable(name.strip("[]"))} --port {port}')
+    name, _, port = host.rpartition(":")
+    bare = name.removeprefix("[").removesuffix("]")
+    is_port = port.isascii() and port.isdecimal() and 0 < int(port) <= _MAX_PORT
+    if bare and is_port and (bare != name or ":" not in name):
+        raise InputError(f'"{printable(host)}" is not a host: write {printable(bare)} --port {port}')
 
 
 def _plan(

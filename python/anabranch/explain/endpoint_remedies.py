@@ -235,7 +235,7 @@ def _further_reasons_for_bbr(facts: Facts) -> Iterator[tuple[float, str]]:
     divided = share_of_divided_answers(facts, BBR_SHARES) / facts.rate_weight
     yield (
         divided,
-        f'With "{current}" one path carries a larger part of an answer than with BBR, whose windows stay small',
+        f'BBR keeps windows small, so it divides answers over the paths more evenly than "{current}" does',
     )
 
 
@@ -428,7 +428,8 @@ def single_path(facts: Facts) -> Iterator[Proposal]:
         if not own or not others:
             continue
         reached_bps = facts.while_open(facts.goodput_bps)
-        left_bps = min((side.rate_bps - facts.others_bps(side) for side in path.there if side.rate_bps), default=0.0)
+        left = [side.rate_bps - facts.others_bps(side) for side in path.there if side.rate_bps]
+        left_bps = max(0.0, min(left, default=0.0))
         more_bps = FULL_SHARE * left_bps - reached_bps
         cause = (
             f'The flow reaches {mbps(reached_bps)} with all paths, path "{path.name}" alone could carry '

@@ -339,9 +339,15 @@ class Facts:
         return side.rate_bps * max(0.0, 1.0 - used)
 
     def others_bps(self, side: Side) -> float:
-        """Goodput of all other flows over a link, bit/s."""
-        others = [flow for flow in self.document["flows"] if flow["name"] != self.name]
-        return math.fsum(path["goodput_bps"] for flow in others for path in flow["paths"] if side.link in path["links"])
+        """Goodput of all other flows in the same direction of a link, bit/s."""
+        return math.fsum(
+            path["goodput_bps"]
+            for flow in self.document["flows"]
+            if flow["name"] != self.name
+            for path in flow["paths"]
+            for link, is_forward in directions(flow, path, self.document)
+            if link == side.link and is_forward == side.is_forward
+        )
 
     def copied_bps(self, path: PathFacts, kinds: Iterable[str]) -> float:
         """Rate of some kinds of data that another path or an earlier packet carries, too, bit/s.

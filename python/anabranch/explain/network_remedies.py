@@ -112,12 +112,13 @@ def late_sides(facts: Facts) -> list[Side]:
     if len(facts.paths) < 2:  # noqa: PLR2004  a single path holds up no other
         return []
     longest_s = max(path.rtt_s for path in facts.paths)
-    return [
-        side
+    late = {
+        side.key: side
         for path in facts.paths
         for side in path.there
         if side.limit_s >= _MIN_LATE_TRIPS * longest_s > 0.0 and side.queue_s >= _MIN_QUEUED_TRIPS * path.rtt_s
-    ]
+    }
+    return list(late.values())
 
 
 def can_fill_queue(facts: Facts) -> bool:

@@ -93,11 +93,14 @@ class StoredRun(NamedTuple):
 
         Raises:
             InputError: If another process changed the file.
-            UnreadableRecord: If its keys are not those of a record.
+            UnreadableRecord: If it is not a table in JSON, or its keys are not those of a record.
 
         """
-        entry = _decode(self.line())
+        line = self.line()
+        entry = _decode(line)
         if entry is None:
+            if _undamaged(line) is not None:
+                raise UnreadableRecord("record: is not a table in JSON")
             raise InputError("was changed while it was being read", str(self.source.path))
         return _record(entry)
 
@@ -493,7 +496,7 @@ def _decode(line: bytes) -> dict[str, object] | None:
         return None
     try:
         entry = msgspec.json.decode(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return entry if isinstance(entry, dict) else None
 

@@ -28,7 +28,7 @@ impl Path {
     /// Handles the response to a heartbeat that was no longer awaited, since data was acknowledged on the path first or the
     /// response is late. Its sample ends the back-off of the timer (RFC 9260 §8.3), which retransmitted data cannot do.
     fn handle_late_answer(&mut self, now: Time, nonce: u64, sent: Time) {
-        if self.late_answer != Some(nonce) {
+        if self.late_answer != Some((nonce, self.local.ip())) {
             return;
         }
         self.late_answer = None;

@@ -155,8 +155,8 @@ pub(crate) struct Path {
     pub suspect: bool,
     pub retransmission_timer: Option<Time>,
     pub heartbeat: Heartbeat,
-    /// Nonce of the last heartbeat that has not been answered and is no longer awaited.
-    pub late_answer: Option<u64>,
+    /// Nonce and source of the last heartbeat that has not been answered and is no longer awaited.
+    pub late_answer: Option<(u64, IpAddr)>,
     /// Path MTU discovery, if enabled.
     pub discovery: Option<Box<Discovery>>,
     /// Time of the last packet that the peer must answer.
