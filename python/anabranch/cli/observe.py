@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import signal
 import sys
@@ -138,7 +139,8 @@ class _Stop:
     def _request(self, *_: object) -> None:
         self._asked = True
         self.restore()
-        click.echo("the observation ends after this pair; press Ctrl-C again to end it at once", err=True)
+        # Past all buffers: the signal may come while a line is being written, and a buffer refuses a second write then.
+        os.write(2, b"the observation ends after this pair; press Ctrl-C again to end it at once\n")
 
 
 def _line(observation: Observation) -> str:
