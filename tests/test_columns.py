@@ -173,7 +173,7 @@ def test_run_count_does_not_change_tables(tmp_path: Path, monkeypatch: pytest.Mo
     found = []
     for runs, size, batches in ((2_000, 16_000_000, 1), (5, 16_000_000, 3), (2_000, 1, 12)):
         monkeypatch.setattr("anabranch.study.analysis._BATCH", runs)
-        monkeypatch.setattr("anabranch.study.analysis._BATCH_BYTES", size)
+        monkeypatch.setattr("anabranch.study.analysis.MAX_BYTES", size)
         with read(results) as store:
             analysis = Analysis(study, study.full, store.records)
         assert len([*analysis.batches()]) == batches

@@ -118,7 +118,8 @@ def _symptom(flow: FlowResult, document: Document) -> str:
         return "never delivered anything"
     if flow["goodput_bps"] > 0.0:
         return f"delivered no more than {counted(flow['delivered_bytes'], 'byte')}"
-    return f"delivered its {flow['delivered_bytes']:,} bytes before measuring began at {document['warmup_s']:g} s"
+    delivered = counted(flow["delivered_bytes"], "byte")
+    return f"delivered its {delivered} before measuring began at {document['warmup_s']:g} s"
 
 
 def _cause(flow: FlowResult, document: Document) -> str:

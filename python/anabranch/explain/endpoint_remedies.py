@@ -309,7 +309,8 @@ def reinjection(facts: Facts) -> Iterator[Proposal]:
         )
         yield of_flow(facts, {"penalisation": False}, cause, _HALVED_WEIGHT * min(facts.gap, 0.01 * halved))
         if facts.settings[key]:
-            cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {halved:,} windows halved"
+            windows = counted(halved, "window")
+            cause = f"Reinjection and penalisation cost more than they help: {sent_twice}, {windows} halved"
             yield of_flow(facts, {key: False, "penalisation": False}, cause, evidence)
 
 

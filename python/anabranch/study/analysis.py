@@ -32,7 +32,7 @@ from anabranch.study.deviations import Comparison, Summary, grouped, summary_of
 from anabranch.study.engine import request_of
 from anabranch.study.own_metrics import OwnMetrics
 from anabranch.study.readings import DocumentParts, Readings
-from anabranch.study.records import RecordReader
+from anabranch.study.records import MAX_BYTES, RecordReader
 from anabranch.study.silences import runs_to_diagnose
 from anabranch.study.store import UnreadableRecord, run_keys
 from anabranch.sweep import matches, plain
@@ -55,8 +55,6 @@ if TYPE_CHECKING:
 
 _BATCH = 2_000
 """Maximum number of runs whose documents are in memory at a time; those of more do not fit a processor's caches."""
-_BATCH_BYTES = 16_000_000
-"""Maximum size of the stored documents of these runs, unless a single one is larger."""
 
 
 class Batch:
@@ -96,11 +94,11 @@ class _Pass:
 
 
 def _batched(runs: Sequence[tuple[Run, StoredRun]]) -> Iterator[Sequence[tuple[Run, StoredRun]]]:
-    """Consecutive runs: at most `_BATCH` of them, with at most `_BATCH_BYTES` of documents."""
+    """Consecutive runs: at most `_BATCH` of them, with at most `MAX_BYTES` of documents unless one is larger."""
     begin, stored_bytes = 0, 0
     for end, (_, stored) in enumerate(runs):
         stored_bytes += stored.length
-        if end - begin == _BATCH or (stored_bytes > _BATCH_BYTES and end > begin):
+        if end - begin == _BATCH or (stored_bytes > MAX_BYTES and end > begin):
             yield runs[begin:end]
             begin, stored_bytes = end, stored.length
     if runs:

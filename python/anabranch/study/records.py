@@ -19,8 +19,9 @@ _KINDS = {"str": "String", "int": "u64", "dict[str, str]": "BTreeMap<String,Stri
 """Types in Rust of the keys of a record."""
 
 
-_MAX_KEPT = 1_000
-"""Number of checked records in memory. The decoder expects the texts of the record before, so more than one is kept."""
+MAX_BYTES = 16_000_000
+"""Maximum size of stored records that are in memory together. The decoder expects the texts of the record before, so
+more than one is kept."""
 
 
 class Records:
@@ -88,7 +89,7 @@ class RecordChecker:
     def __init__(self) -> None:
         """Begin without records."""
         self._reader = RecordReader()
-        self._count = 0
+        self._bytes = 0
 
     def check(self, stored: StoredRun) -> None:
         """Check a record.
@@ -99,6 +100,7 @@ class RecordChecker:
 
         """
         self._reader.add(stored)
-        self._count += 1
-        if self._count % _MAX_KEPT == 0:
+        self._bytes += stored.length
+        if self._bytes >= MAX_BYTES:
+            self._bytes = 0
             self._reader.take()

@@ -25,6 +25,7 @@ import msgspec.json
 
 from anabranch import _native
 from anabranch.errors import AnabranchError, InputError, not_written
+from anabranch.quantities import counted
 from anabranch.study.layout import READABLE, SCHEMA, fault, upgraded
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def describe_unreadable(found: Sequence[str]) -> str:
     """A sentence on stored runs of another layout, by their differences; empty if there are none."""
     if not found:
         return ""
-    runs = "1 stored run has" if len(found) == 1 else f"{len(found)} stored runs have"
+    runs = counted(len(found), "stored run has", "stored runs have")
     return f"{runs} another layout than this version's and {'is' if len(found) == 1 else 'are'} left out: {found[0]}"
 
 

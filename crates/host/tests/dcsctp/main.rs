@@ -9,7 +9,7 @@ use dcsctp::api::{SocketEvent, StreamId};
 use meeting::{Meeting, Settings};
 use proptest::prelude::*;
 use strangers::network::Faults;
-use strangers::sctp::Association;
+use strangers::sctp::{Association, associations};
 use strangers::{FAULTS, cases};
 
 /// Limit of a transfer in seconds of virtual time.
@@ -92,23 +92,9 @@ fn either_end_resets_its_streams() {
     assert!(meeting.run_until(60.0, |meeting| has(meeting, reset)), "{:?}", meeting.stranger.events);
 }
 
-prop_compose! {
-    /// Faults, roles, sizes and buffers at random.
-    fn settings()(
-        (opens, i_data, unordered) in any::<(bool, bool, bool)>(),
-        mtu in 600..1501_u16,
-        bytes in [1..1_000_000_u64, 1..1_000_000],
-        longest in 1..60_000_u64,
-        buffers in [65_000..1_000_000_u64, 65_000..1_000_000],
-        (loss, duplication, reordering, damage) in (0.0..0.05, 0.0..0.1, 0.0..0.5, 0.0..0.02),
-        seed in any::<u64>(),
-    ) -> Settings {
-        let faults = Faults { loss, duplication, reordering, damage };
-        let lengths = (1, longest);
-        let association =
-            Association { opens, mtu, i_data, bytes, lengths, unordered, buffers, seed, ..Association::new() };
-        Settings { association, faults, stays_open: false }
-    }
+/// Faults, roles, sizes and buffers at random.
+fn settings() -> impl Strategy<Value = Settings> {
+    associations().prop_map(|(association, faults)| Settings { association, faults, stays_open: false })
 }
 
 proptest! {

@@ -11,7 +11,7 @@ use meeting::{Meeting, Settings};
 use proptest::prelude::*;
 use sctp_proto::{Event, ReliabilityType, StreamEvent};
 use strangers::network::Faults;
-use strangers::sctp::Association;
+use strangers::sctp::{Association, associations};
 use strangers::{FAULTS, cases};
 
 /// Limit of a transfer in seconds of virtual time.
@@ -328,23 +328,13 @@ fn read_numbers(meeting: &mut Meeting, numbers: &mut Vec<u32>) {
     meeting.drain_ours(None);
 }
 
-prop_compose! {
-    /// Faults, roles, sizes and buffers at random.
-    fn settings()(
-        (opens, unordered) in any::<(bool, bool)>(),
-        mtu in 600..1501_u16,
-        bytes in [1..1_000_000_u64, 1..1_000_000],
-        longest in 1..60_000_u64,
-        buffers in [65_000..1_000_000_u64, 65_000..1_000_000],
-        (loss, duplication, reordering, damage) in (0.0..0.05, 0.0..0.1, 0.0..0.5, 0.0..0.02),
-        seed in any::<u64>(),
-    ) -> Settings {
-        let faults = Faults { loss, duplication, reordering, damage };
-        let lengths = (1, longest);
-        let association =
-            Association { opens, mtu, bytes, lengths, unordered, buffers, seed, ..Settings::new().association };
-        Settings { association, faults, ..Settings::new() }
-    }
+/// Faults, roles, sizes and buffers at random. sctp-proto has no I-DATA.
+fn settings() -> impl Strategy<Value = Settings> {
+    associations().prop_map(|(random, faults)| {
+        let base = Settings::new();
+        let association = Association { i_data: false, ppids: base.association.ppids, ..random };
+        Settings { association, faults, ..base }
+    })
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 //! Loads and settings of associations with other stacks, and the IP header before their packets.
 
 use super::messages::STREAMS;
+use super::network::Faults;
 use super::ours::Ours;
 use anabranch_base::rng::Rng;
 use anabranch_endpoint::{Address, Reliability, Secrets};
@@ -11,6 +12,7 @@ use anabranch_testkit::application::{Application, Load};
 use anabranch_testkit::paths;
 use anabranch_wire::ip::{ipv4, protocol};
 use core::net::{IpAddr, Ipv4Addr};
+use proptest::prelude::*;
 
 /// Port of the other stack.
 pub const THEIR_PORT: u16 = 5000;
@@ -112,5 +114,23 @@ impl Association {
         } else {
             Ours::listening((protocol, Backlog::default()), local, secrets, application)
         }
+    }
+}
+
+prop_compose! {
+    /// Roles, options, sizes and buffers at random, and faults.
+    pub fn associations()(
+        (opens, i_data, unordered) in any::<(bool, bool, bool)>(),
+        mtu in 600..1501_u16,
+        bytes in [1..1_000_000_u64, 1..1_000_000],
+        longest in 1..60_000_u64,
+        buffers in [65_000..1_000_000_u64, 65_000..1_000_000],
+        (loss, duplication, reordering, damage) in (0.0..0.05, 0.0..0.1, 0.0..0.5, 0.0..0.02),
+        seed in any::<u64>(),
+    ) -> (Association, Faults) {
+        let lengths = (1, longest);
+        let association =
+            Association { opens, mtu, i_data, bytes, lengths, unordered, buffers, seed, ..Association::new() };
+        (association, Faults { loss, duplication, reordering, damage })
     }
 }
